@@ -36,28 +36,19 @@ class Task(nn.Module):
 
 @dataclass(frozen=True)
 class Language:
-    """Maker of a transformer with attention written out in plain ops, and of one batch for it.
-
-    Parameters
-    ----------
-    family
-        Prefix of the configuration class.
-    head
-        Name of the model class.
-    batch, length
-        Sequences, and tokens in each.
-    task
-        `CAUSAL` or `ANSWER`: the targets that the model is given.
-    settings
-        Settings of the configuration.
-    """
+    """Maker of a transformer with attention written out in plain ops, and of one batch for it."""
 
     family: str
+    """Prefix of the configuration class."""
     head: str
+    """Name of the model class."""
     batch: int
     length: int
+    """`batch` and `length`: sequences, and tokens in each."""
     task: str
+    """`CAUSAL` or `ANSWER`: the targets that the model is given."""
     settings: Mapping[str, Any]
+    """Settings of the configuration."""
 
     def with_settings(self, **settings: Any) -> Language:
         """Return the maker with further settings of the configuration."""

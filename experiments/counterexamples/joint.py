@@ -32,26 +32,18 @@ NONE_BELOW, MOST_SIZE = 7, 3
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """The least peak and the least slab of a graph, each over all orders.
-
-    Parameters
-    ----------
-    peak, slab
-        Bytes.
-    order
-        An order of minimum slab; its offsets come from an exhaustive search.
-    slab_at_peak
-        Least slab of the orders of least peak.
-    orders, least
-        Number of orders, and of those with the minimum peak.
-    """
+    """The least peak and the least slab of a graph, each over all orders."""
 
     peak: int
     slab: int
+    """`peak` and `slab`: bytes."""
     slab_at_peak: int
+    """Least slab of the orders of least peak."""
     order: tuple[int, ...]
+    """An order of minimum slab; its offsets come from an exhaustive search."""
     orders: int
     least: int
+    """`orders` and `least`: number of orders, and of those with the minimum peak."""
 
 
 def least_joint(graph: Graph) -> Joint:

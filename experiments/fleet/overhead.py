@@ -41,26 +41,21 @@ TRAINED = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Milliseconds for each graph.
-
-    Parameters
-    ----------
-    bare, both
-        Of the processor, read and solved by one warm process, and by two at once.
-    units, driver, rest
-        Of the processor, tuned: in units, in the driver, and in workers outside of units.
-    bare_wall, both_wall, wall
-        By the clock.
-    """
+    """Milliseconds for each graph."""
 
     bare: float
     both: float
+    """`bare` and `both`: of the processor, read and solved by one warm process, and by two at
+    once."""
     units: float
     driver: float
     rest: float
+    """`units`, `driver` and `rest`: of the processor, tuned: in units, in the driver, and in
+    workers outside of units."""
     bare_wall: float
     both_wall: float
     wall: float
+    """`bare_wall`, `both_wall` and `wall`: by the clock."""
 
     @property
     def tuned(self) -> float:

@@ -17,28 +17,19 @@ from tests.support.fleets import Driver, make_fleet, undisturbed
 
 @dataclass(frozen=True)
 class FaultRow:
-    """Results of a fault, repeated several times.
-
-    Parameters
-    ----------
-    fault, engine
-        The fault, and the engine.
-    units
-        Lost and done again, in all.
-    plans
-        Of the undisturbed run that the store did not have in the end, in all.
-    tables
-        Number of tables that differ from those of an undisturbed run.
-    seconds
-        From each fault to the table.
-    """
+    """Results of a fault, repeated several times."""
 
     fault: str
     engine: str
+    """`fault` and `engine`: the fault, and the engine."""
     units: int
+    """Lost and done again, in all."""
     plans: int
+    """Of the undisturbed run that the store did not have in the end, in all."""
     tables: int
+    """Number of tables that differ from those of an undisturbed run."""
     seconds: tuple[float, ...]
+    """From each fault to the table."""
 
     def __str__(self) -> str:
         often = len(self.seconds)

@@ -40,45 +40,33 @@ SECONDS = 10
 
 @dataclass(frozen=True)
 class Row:
-    """One model. Bytes are -1 if unknown.
-
-    Parameters
-    ----------
-    model, kilobytes
-        Package and file, and its size.
-    tries
-        1 if the first try gave a plan, 2 if the suggested line did, 0 if neither did.
-    before, planned, proved
-        Bytes with the runtime's own order and planner, bytes of the plan, and whether it is proved
-        to be the smallest.
-    held_before, held_after, held_fused, explained
-        Bytes that the runtime held before and after, those with all of ONNX Runtime's fusions on
-        top of the plan, and whether their difference to what is
-        planned is below 2 % or has a named cause.
-    named
-        Bytes held with the settings of the session that `optsched apply` names.
-    cause
-        Causes of the difference after.
-    same
-        1 if the outputs before and after are equal bit for bit.
-    said
-        Reason for a missing plan or measurement.
-    """
+    """One model. Bytes are -1 if unknown."""
 
     model: str
     kilobytes: int
+    """`model` and `kilobytes`: package and file, and its size."""
     tries: int
+    """1 if the first try gave a plan, 2 if the suggested line did, 0 if neither did."""
     before: int = -1
     planned: int = -1
     proved: int = 0
+    """`before`, `planned` and `proved`: bytes with the runtime's own order and planner, bytes of
+    the plan, and whether it is proved to be the smallest."""
     held_before: int = -1
     held_after: int = -1
     held_fused: int = -1
     explained: int = 0
+    """`held_before`, `held_after`, `held_fused` and `explained`: bytes that the runtime held before
+    and after, those with all of ONNX Runtime's fusions on top of the plan, and whether their
+    difference to what is planned is below 2 % or has a named cause."""
     cause: str = ""
+    """Causes of the difference after."""
     same: int = 0
+    """1 if the outputs before and after are equal bit for bit."""
     said: str = ""
+    """Reason for a missing plan or measurement."""
     named: int = -1
+    """Bytes held with the settings of the session that `optsched apply` names."""
 
 
 def main() -> None:

@@ -21,19 +21,7 @@ prices get as much. About ten seconds of one processor."""
 
 @dataclass(frozen=True, slots=True)
 class CutRow:
-    """One graph: peaks in bytes, kernels, and the bytes that they move.
-
-    Parameters
-    ----------
-    fused, best, bound
-        Peak of whole nodes, least peak found over all splits and orders, and its bound.
-    cut, kernels, traffic
-        Nodes cut, kernels and traffic of the cheapest split found for the least peak.
-    knee_peak, knee_cut, knee_kernels, knee_traffic
-        Figures of the front's knee.
-    seconds
-        Processor's seconds.
-    """
+    """One graph: peaks in bytes, kernels, and the bytes that they move."""
 
     graph: str
     parts: int
@@ -41,16 +29,22 @@ class CutRow:
     fused: int
     best: int
     bound: int
+    """`fused`, `best` and `bound`: peak of whole nodes, least peak found over all splits and
+    orders, and its bound."""
     fused_kernels: int
     cut: int
     kernels: int
     traffic: float
+    """`cut`, `kernels` and `traffic`: nodes cut, kernels and traffic of the cheapest split found
+    for the least peak."""
     knee_peak: int
     knee_cut: int
     knee_kernels: int
     knee_traffic: float
+    """`knee_peak`, `knee_cut`, `knee_kernels` and `knee_traffic`: figures of the front's knee."""
     branches: int
     seconds: float
+    """Processor's seconds."""
 
 
 def cut_rows(folder: Path, work: int = WORK) -> Iterator[CutRow]:

@@ -26,40 +26,32 @@ SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One graph.
-
-    Parameters
-    ----------
-    study
-        `built`, `captured` or `models`.
-    graph, device, fusion
-        Which graph, for which device, fused how.
-    ops
-        Count.
-    worst, choice
-        Peaks of the worst of Inductor's four orders and of the one it takes, bytes.
-    least, bound, proof
-        The least peak found, the proven bound on every order's, bytes, and its proof.
-    local_choice, local_least, local_bound
-        Same figures if buffers inside one fused op take no bytes.
-    unit
-        Bytes that make one in the tables.
-    """
+    """One graph."""
 
     study: str
+    """`built`, `captured` or `models`."""
     graph: str
     device: str
     fusion: str
+    """`graph`, `device` and `fusion`: which graph, for which device, fused how."""
     ops: int
+    """Count."""
     worst: int
     choice: int
+    """`worst` and `choice`: peaks of the worst of Inductor's four orders and of the one it takes,
+    bytes."""
     least: int
     bound: int
     proof: str
+    """`least`, `bound` and `proof`: the least peak found, the proven bound on every order's, bytes,
+    and its proof."""
     local_choice: int
     local_least: int
     local_bound: int
+    """`local_choice`, `local_least` and `local_bound`: same figures if buffers inside one fused op
+    take no bytes."""
     unit: int
+    """Bytes that make one in the tables."""
 
 
 def built_rows() -> Iterator[Row]:

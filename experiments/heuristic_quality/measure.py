@@ -18,31 +18,22 @@ HEAD = ("instance", "family", "ops", "least_peak", "least_slab", "proved", "sort
 
 @dataclass(frozen=True)
 class GraphFigures:
-    """Results for one graph.
-
-    Parameters
-    ----------
-    instance, family, ops
-        The graph.
-    least_peak, least_slab
-        Bytes: the least of all orders, and of all orders and packings; the best known if not
-        `proved`.
-    proved
-        True if both are proved.
-    peaks
-        By sorter.
-    slabs
-        By sorter and packer; the sorter `optsched` is the order of our plan.
-    """
+    """Results for one graph."""
 
     instance: str
     family: str
     ops: int
+    """`instance`, `family` and `ops`: the graph."""
     least_peak: int
     least_slab: int
+    """`least_peak` and `least_slab`: bytes: the least of all orders, and of all orders and
+    packings; the best known if not `proved`."""
     proved: bool
+    """True if both are proved."""
     peaks: dict[str, int]
+    """By sorter."""
     slabs: dict[tuple[str, str], int]
+    """By sorter and packer; the sorter `optsched` is the order of our plan."""
 
 
 def measure(graph: Graph, family: str, seconds: float) -> GraphFigures:

@@ -17,18 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Watch:
-    """Observation of the places that look at the clock, and of their times.
-
-    Parameters
-    ----------
-    silence
-        The longest time between two looks so far, in seconds of the processor.
-    place
-        Position of the code at its end.
-    """
+    """Observation of the places that look at the clock, and of their times."""
 
     silence: float = 0.0
+    """The longest time between two looks so far, in seconds of the processor."""
     place: str = ""
+    """Position of the code at its end."""
     begun: float = field(default_factory=time.process_time)
     last: float = field(default_factory=time.process_time)
 

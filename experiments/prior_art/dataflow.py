@@ -42,21 +42,14 @@ class Tensor:
 
 @dataclass
 class Dataflow:
-    """Ops in the order of the trace, and the tensors that are read by any of them.
-
-    Parameters
-    ----------
-    ops
-        Names; graph inputs and weights are ops without inputs.
-    tensors
-        In the order of their makers.
-    weights
-        Names of ops that stand for weights: their tensors are live throughout.
-    """
+    """Ops in the order of the trace, and the tensors that are read by any of them."""
 
     ops: list[str] = field(default_factory=list)
+    """Names; graph inputs and weights are ops without inputs."""
     tensors: list[Tensor] = field(default_factory=list)
+    """In the order of their makers."""
     weights: set[str] = field(default_factory=set)
+    """Names of ops that stand for weights: their tensors are live throughout."""
 
     def reads(self, op: str) -> list[Tensor]:
         """Tensors that an op reads."""

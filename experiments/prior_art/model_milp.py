@@ -38,27 +38,18 @@ class MilpSolver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelOutcome:
-    """Claims of the solver.
-
-    Parameters
-    ----------
-    peak
-        Bytes of its fullest step, counted in integers; None without a solution.
-    replayed
-        Peak of the order read from it, a step's ops one after the other: never more.
-    finished
-        True if the solver reports the result as optimal.
-    steps
-        Of the program.
-    seconds
-        With the making of the model.
-    """
+    """Claims of the solver."""
 
     peak: int | None
+    """Bytes of its fullest step, counted in integers; None without a solution."""
     replayed: int | None
+    """Peak of the order read from it, a step's ops one after the other: never more."""
     finished: bool
+    """True if the solver reports the result as optimal."""
     steps: int
+    """Of the program."""
     seconds: float
+    """With the making of the model."""
 
 
 def levels(graph: Graph) -> tuple[list[int], list[int]]:

@@ -54,21 +54,14 @@ LEAST = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One graph solved with some rules.
-
-    Parameters
-    ----------
-    proved
-        True if the minimum peak was proved in the limit.
-    seconds
-        Seconds of the processor.
-    states
-        States that were stored.
-    """
+    """One graph solved with some rules."""
 
     proved: bool
+    """True if the minimum peak was proved in the limit."""
     seconds: float
+    """Seconds of the processor."""
     states: int
+    """States that were stored."""
 
     def __str__(self) -> str:
         return f"{'' if self.proved else '>'}{self.seconds:.3f}"

@@ -29,17 +29,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One graph on some streams; `one` is the least slab of one stream, bytes like the rest.
-
-    Parameters
-    ----------
-    peak
-        Largest total size of buffers that pairwise may be in use at once: a bound for the order.
-    live
-        Most bytes live at once in an execution; 0 where the states are too many to count.
-    bound
-        No plan of any order has a smaller slab.
-    """
+    """One graph on some streams; `one` is the least slab of one stream, bytes like the rest."""
 
     graph: str
     ops: int
@@ -47,8 +37,11 @@ class Row:
     one: int
     slab: int
     peak: int
+    """Largest total size of buffers that pairwise may be in use at once: a bound for the order."""
     live: int
+    """Most bytes live at once in an execution; 0 where the states are too many to count."""
     bound: int
+    """No plan of any order has a smaller slab."""
     proof: str
     seconds: float
 

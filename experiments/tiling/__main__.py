@@ -42,42 +42,31 @@ POINTS = 6
 
 @dataclass(frozen=True)
 class Row:
-    """A model with one choice of stages; bytes as TFLite Micro's interpreter prints them.
-
-    Parameters
-    ----------
-    model, way
-        The model, and who chose the stages.
-    ops, stages
-        Operators of the file, and stages.
-    planned, head, tail
-        The planned slab; head and tail of the arena.
-    extra
-        Extra multiplications in thousandths of the model's.
-    proved
-        1 if no tiling of the family has a smaller arena for these multiplications.
-    before, after
-        Microseconds of the processor per inference, untiled and tiled, in turns.
-    same
-        `yes` if all outputs are equal bit for bit in TFLite Micro, with offsets and without, and
-        in LiteRT.
-    seconds
-        Time of the search.
-    """
+    """A model with one choice of stages; bytes as TFLite Micro's interpreter prints them."""
 
     model: str
     way: str
+    """`model` and `way`: the model, and who chose the stages."""
     ops: int
     stages: int
+    """`ops` and `stages`: operators of the file, and stages."""
     planned: int
     head: int
     tail: int
+    """`planned`, `head` and `tail`: the planned slab; head and tail of the arena."""
     extra: float
+    """Extra multiplications in thousandths of the model's."""
     proved: int
+    """1 if no tiling of the family has a smaller arena for these multiplications."""
     before: int
     after: int
+    """`before` and `after`: microseconds of the processor per inference, untiled and tiled, in
+    turns."""
     same: str
+    """`yes` if all outputs are equal bit for bit in TFLite Micro, with offsets and without, and in
+    LiteRT."""
     seconds: float
+    """Time of the search."""
 
     @property
     def total(self) -> int:

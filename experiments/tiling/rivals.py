@@ -19,18 +19,12 @@ FAR = 1 << 60
 
 @dataclass(frozen=True)
 class Rivals:
-    """The choices in one network.
-
-    Parameters
-    ----------
-    net
-        Positions and arcs of the model.
-    tail
-        Bytes of the untiled model's tail.
-    """
+    """The choices in one network."""
 
     net: Network
+    """Positions and arcs of the model."""
     tail: int
+    """Bytes of the untiled model's tail."""
 
     def single(self) -> Path | None:
         """Return the stage whose total is least, all other ops being whole."""

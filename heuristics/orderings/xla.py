@@ -26,47 +26,35 @@ class Instructions:
     """A graph as XLA's instructions: `0 .. n - 1` are the ops, then come graph inputs (parameters).
 
     In an HLO module (:mod:`heuristics.xla_module`) parameters are ops as well.
-
-    Parameters
-    ----------
-    ops
-        Number of ops, `n`.
-    listing
-        Program order: parameters, then ops.
-    operands
-        Operands in operand order, including repeats.
-    users
-        Instructions that have this one as an operand, ascending.
-    before, after
-        Control predecessors in the given order, and control successors, ascending. Other ops that
-        must run before an op (overwriters, its parents at birth) count as control predecessors.
-    defined
-        Bytes that each instruction defines; 0 for instructions that the heuristics ignore.
-    ignored
-        Shape `(instructions,)`: True for parameters and constants.
-    uses
-        Buffers that each instruction uses.
-    counted, live_out
-        Shape `(buffers,)`: bytes that count when freed; True for buffers that outlive all ops.
-    limit
-        Number of instructions of the full module.
-    root
-        The instruction whose result is that of the computation, or None.
     """
 
     ops: int
+    """Number of ops, `n`."""
     listing: IntArray
+    """Program order: parameters, then ops."""
     operands: Rows
+    """Operands in operand order, including repeats."""
     users: Rows
+    """Instructions that have this one as an operand, ascending."""
     before: Rows
     after: Rows
+    """`before` and `after`: control predecessors in the given order, and control successors,
+    ascending. Other ops that must run before an op (overwriters, its parents at birth) count as
+    control predecessors."""
     defined: IntArray
+    """Bytes that each instruction defines; 0 for instructions that the heuristics ignore."""
     ignored: npt.NDArray[np.bool_]
+    """Shape `(instructions,)`: True for parameters and constants."""
     uses: Rows
+    """Buffers that each instruction uses."""
     counted: IntArray
     live_out: npt.NDArray[np.bool_]
+    """`counted` and `live_out`: shape `(buffers,)`: bytes that count when freed; True for buffers
+    that outlive all ops."""
     limit: int
+    """Number of instructions of the full module."""
     root: int | None = None
+    """The instruction whose result is that of the computation, or None."""
 
     def without_parameters(self, order: IntArray) -> IntArray:
         """Return the ops of an order of instructions."""

@@ -33,27 +33,17 @@ from optsched.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that no order of a graph is within a budget, with limits on the work of proving it.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    order
-        Op ids of a good order: the ops with most live bytes in it are looked at first.
-    budget
-        Bytes.
-    clock
-        Limit on time or work; once it has expired, the precedences found so far are used.
-    effort
-        Limits on each kind of step.
-    """
+    """A claim that no order of a graph is within a budget, with limits on the work of its proof."""
 
     graph: Graph
     order: IntArray
+    """Op ids of a good order: the ops with most live bytes in it are looked at first."""
     budget: int
+    """Bytes."""
     clock: Clock
+    """Limit on time or work; once it has expired, the precedences found so far are used."""
     effort: CertificateEffort = DEFAULT_EFFORT
+    """Limits on each kind of step."""
 
     @property
     def during(self) -> IntArray:

@@ -54,29 +54,21 @@ class Conflict:
 
 @dataclass(slots=True, eq=False)
 class Inference:
-    """An inference that `first` runs before `second` within the budget and the suppositions.
-
-    Parameters
-    ----------
-    first, second
-        The ops.
-    refuted
-        If the contrary was refuted: the contrary, and the conflict that refuted it.
-    at, flow
-        If a flow implies it: the op that would not fit otherwise, and the flow that proves so.
-    needs
-        Premises of an implied inference.
-    rests
-        The suppositions that it rests on; None until they are computed.
-    """
+    """An inference that `first` runs before `second` within the budget and the suppositions."""
 
     first: int
     second: int
+    """`first` and `second`: the ops."""
     refuted: tuple[Inference, Conflict] | None = None
+    """If the contrary was refuted: the contrary, and the conflict that refuted it."""
     at: int | None = None
     flow: Forced | None = None
+    """`at` and `flow`: if a flow implies it: the op that would not fit otherwise, and the flow that
+    proves so."""
     needs: tuple[Inference, ...] = ()
+    """Premises of an implied inference."""
     rests: frozenset[Inference] | None = None
+    """The suppositions that it rests on; None until they are computed."""
 
     def assumed(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the op of the flow, the ops assumed to have ended then, and those to start later.

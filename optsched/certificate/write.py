@@ -43,24 +43,15 @@ from optsched.runtime.text import counted
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A certificate that the checker has accepted.
-
-    Parameters
-    ----------
-    certificate
-        The certificate.
-    rung
-        Short code of its proof: L2 (order bound) or L3 (order search).
-    missing
-        Reason, in one line, if its bound is below the requested one; else None.
-    variant
-        As of the graph: choices by which it was made of another one.
-    """
+    """A certificate that the checker has accepted."""
 
     certificate: Certificate
     rung: str
+    """Short code of its proof: L2 (order bound) or L3 (order search)."""
     missing: str | None = None
+    """Reason, in one line, if its bound is below the requested one; else None."""
     variant: str = ""
+    """As of the graph: choices by which it was made of another one."""
 
     def __repr__(self) -> str:
         made, short = self.certificate, "" if self.missing is None else f", {self.missing}"

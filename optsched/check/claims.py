@@ -35,24 +35,16 @@ UNNAMED = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """A lower bound that a plan file claims and that nothing has shown so far.
-
-    Parameters
-    ----------
-    what
-        "peak", "slab" or "moves"; another quantity has words of its own.
-    bound
-        Bytes; ops, of moves.
-    proof
-        The kind of proof that the file names; None if it names none.
-    words
-        The whole claim.
-    """
+    """A lower bound that a plan file claims and that nothing has shown so far."""
 
     what: str
+    """"peak", "slab" or "moves"; another quantity has words of its own."""
     bound: int
+    """Bytes; ops, of moves."""
     proof: str | None = None
+    """The kind of proof that the file names; None if it names none."""
     words: str = ""
+    """The whole claim."""
 
     def __str__(self) -> str:
         if self.words:

@@ -24,22 +24,15 @@ Extent = tuple[int, int]
 
 @dataclass(frozen=True)
 class OrderFacts:
-    """An order that runs each op once, after all ops it needs.
-
-    Parameters
-    ----------
-    graph, order
-        The graph, and its op ids, first to run first.
-    step
-        Position of each op in the order.
-    spans
-        Half-open live range of each root that is counted and live at some step.
-    """
+    """An order that runs each op once, after all ops it needs."""
 
     graph: Graph
     order: Sequence[int]
+    """`graph` and `order`: the graph, and its op ids, first to run first."""
     step: Sequence[int]
+    """Position of each op in the order."""
     spans: Spans
+    """Half-open live range of each root that is counted and live at some step."""
 
     @classmethod
     def of_order(cls, graph: Graph, order: Sequence[int]) -> OrderFacts:
@@ -71,19 +64,13 @@ class OrderFacts:
 
 @dataclass(frozen=True)
 class PlanFacts(OrderFacts):
-    """A plan whose order is valid; its offsets are not checked yet.
-
-    Parameters
-    ----------
-    question
-        The question that the plan answers. Its graph is :attr:`graph`, except that buffers of the
-        latter lie in the pools of the plan.
-    offsets
-        Offset of each buffer by id, or None.
-    """
+    """A plan whose order is valid; its offsets are not checked yet."""
 
     question: Question
+    """The question that the plan answers. Its graph is :attr:`graph`, except that buffers of the
+    latter lie in the pools of the plan."""
     offsets: Sequence[int | None]
+    """Offset of each buffer by id, or None."""
 
     @classmethod
     def of(cls, question: Question, plan: Plan) -> PlanFacts:

@@ -29,21 +29,14 @@ class LifecycleError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class LifeEvent:
-    """The planned allocation or release of a buffer.
-
-    Parameters
-    ----------
-    name
-        Name of the buffer.
-    size
-        Bytes.
-    born
-        True for an allocation, False for a release.
-    """
+    """The planned allocation or release of a buffer."""
 
     name: str
+    """Name of the buffer."""
     size: int
+    """Bytes."""
     born: bool
+    """True for an allocation, False for a release."""
 
     def __str__(self) -> str:
         verb = "allocates" if self.born else "releases"
@@ -63,18 +56,12 @@ class SeenEvent:
 
 @dataclass
 class LifecycleCheck:
-    """Comparison of planned and observed events, moment by moment.
-
-    Parameters
-    ----------
-    planned
-        Events in the order in which they happen.
-    what
-        Name of the plan in messages.
-    """
+    """Comparison of planned and observed events, moment by moment."""
 
     planned: Sequence[LifeEvent]
+    """Events in the order in which they happen."""
     what: str = "the plan"
+    """Name of the plan in messages."""
     seen: int = 0
 
     def see(self, events: Collection[SeenEvent], where: str) -> None:

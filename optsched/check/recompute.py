@@ -58,30 +58,20 @@ RecomputeTree: TypeAlias = RecomputeLeaf | RecomputeBranch
 
 @dataclass(frozen=True, slots=True)
 class RecomputeCertificate:
-    """A proof that sequences of a graph within a peak cost at least `bound` more.
-
-    Parameters
-    ----------
-    graph
-        Name of the graph.
-    cost_unit
-        Unit of its costs.
-    loss
-        Names of the ops that make the loss.
-    peak
-        Bytes.
-    bound
-        Least extra cost; None if no sequence fits.
-    tree
-        The proof.
-    """
+    """A proof that sequences of a graph within a peak cost at least `bound` more."""
 
     graph: str
+    """Name of the graph."""
     cost_unit: str
+    """Unit of its costs."""
     loss: tuple[str, ...]
+    """Names of the ops that make the loss."""
     peak: int
+    """Bytes."""
     bound: int | None
+    """Least extra cost; None if no sequence fits."""
     tree: RecomputeTree
+    """The proof."""
 
 
 def check_recompute(

@@ -43,21 +43,14 @@ POISON = -1
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Counts of an execution.
-
-    Parameters
-    ----------
-    steps
-        Ops that ran, or steps of live ranges.
-    reads
-        Times that a pattern was looked for, and found.
-    cells
-        Of all slabs together.
-    """
+    """Counts of an execution."""
 
     steps: int
+    """Ops that ran, or steps of live ranges."""
     reads: int
+    """Times that a pattern was looked for, and found."""
     cells: int
+    """Of all slabs together."""
 
     def __str__(self) -> str:
         return (
@@ -68,15 +61,10 @@ class Replayed:
 
 @dataclass
 class CellSlab:
-    """The bytes of one pool, as cells.
-
-    Parameters
-    ----------
-    edges
-        Ascending offsets at which buffers begin or end; cell `i` is `[edges[i], edges[i + 1])`.
-    """
+    """The bytes of one pool, as cells."""
 
     edges: npt.NDArray[np.int64]
+    """Ascending offsets at which buffers begin or end; cell `i` is `[edges[i], edges[i + 1])`."""
     cells: npt.NDArray[np.int64] = field(init=False)
     written: list[str] = field(default_factory=list)
     reads: int = 0

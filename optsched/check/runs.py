@@ -25,21 +25,14 @@ from optsched.model.runs import runs_once
 
 @dataclass(frozen=True, slots=True)
 class CheckedRuns:
-    """Measured data of a valid sequence.
-
-    Parameters
-    ----------
-    peak
-        Maximum number of live bytes.
-    extra
-        Cost of all runs after the first of each op.
-    repeats
-        Number of these runs.
-    """
+    """Measured data of a valid sequence."""
 
     peak: int
+    """Maximum number of live bytes."""
     extra: int
+    """Cost of all runs after the first of each op."""
     repeats: int
+    """Number of these runs."""
 
 
 def check_runs(graph: Graph, sequence: Sequence[int]) -> CheckedRuns:

@@ -56,24 +56,16 @@ from optsched.errors import PlanError
 
 
 class State(NamedTuple):
-    """A set of ops that have moved, with data for the next moves; a part is named by its first op.
-
-    Parameters
-    ----------
-    moved
-        Ops that have moved, as a mask.
-    live
-        Live bytes of the state.
-    ready
-        Parts that may move next.
-    waiting
-        Ready parts that the closure rule must try again, as they did not fit before.
-    """
+    """A set of ops that have moved, with data for the next moves; the first op names a part."""
 
     moved: int
+    """Ops that have moved, as a mask."""
     live: int
+    """Live bytes of the state."""
     ready: frozenset[int]
+    """Parts that may move next."""
     waiting: frozenset[int]
+    """Ready parts that the closure rule must try again, as they did not fit before."""
 
 
 class Moves:

@@ -24,36 +24,25 @@ class Flow:
     """Proof of bytes live at an op in every order: freeing a buffer costs the ops needed for it.
 
     The bytes that a buffer sends to the op that makes it may be left out if they are the maximum.
-
-    Parameters
-    ----------
-    releases
-        `(buffer, op, bytes)`: from a buffer to an op that holds it.
-    passes
-        `(op, predecessor, bytes)`: on to an op that must run before.
     """
 
     releases: tuple[tuple[int, int, int], ...] = ()
+    """`(buffer, op, bytes)`: from a buffer to an op that holds it."""
     passes: tuple[tuple[int, int, int], ...] = ()
+    """`(op, predecessor, bytes)`: on to an op that must run before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """In an in-place graph: bytes that are live at an op whether or not it may overwrite an input.
-
-    Parameters
-    ----------
-    input
-        Id of the input's root.
-    free
-        Flow for the case that its other users have ended.
-    held
-        Flow for the case that another holder is left, so that the op does not write into the input.
-    """
+    """Bytes live at an op of an in-place graph, whether or not it may overwrite an input."""
 
     input: int
+    """Id of the input's root."""
     free: Flow | Cases
+    """Flow for the case that its other users have ended."""
     held: Flow | Cases
+    """Flow for the case that another holder is left, so that the op does not write into the
+    input."""
 
 
 Forced: TypeAlias = Flow | Cases
@@ -84,21 +73,14 @@ class OpStep:
 
 @dataclass(frozen=True, slots=True)
 class SetStep:
-    """Refuting step: no op of a set can be the last (or first) of them to run, yet one must be.
-
-    Parameters
-    ----------
-    last
-        True if no op of the set can be the last one, False if none can be the first.
-    ops
-        The set.
-    flows
-        `(op, flow)` for each op that precedences allow in that position.
-    """
+    """Refuting step: no op of a set can be the last (or first) of them to run, yet one must be."""
 
     last: bool
+    """True if no op of the set can be the last one, False if none can be the first."""
     ops: tuple[int, ...]
+    """The set."""
     flows: tuple[tuple[int, Forced], ...]
+    """`(op, flow)` for each op that precedences allow in that position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +95,15 @@ class OrderStep:
 
 @dataclass(frozen=True, slots=True)
 class StatesStep:
-    """Refuting step: all states that orders within the budget reach; they do not get to the end.
-
-    Parameters
-    ----------
-    backward
-        Orders are followed from their end; the states are then those from which the end is reached.
-    states
-        `(parent, op)` for each state but the first, `parent` being the number of an earlier one:
-        the state after that op, and after all ops then that the closure rule runs at once. State 0
-        is where orders begin (end, if backward), closed likewise.
-    """
+    """Refuting step: all states that orders within the budget reach; they do not get to the end."""
 
     backward: bool
+    """Orders are followed from their end; the states are then those from which the end is
+    reached."""
     states: tuple[tuple[int, int], ...]
+    """`(parent, op)` for each state but the first, `parent` being the number of an earlier one: the
+    state after that op, and after all ops then that the closure rule runs at once. State 0 is where
+    orders begin (end, if backward), closed likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +124,14 @@ class BlocksStep:
 
     Until another precedence is known or supposed, states that differ by such an exchange count as
     one; the precedences of `column` do not count as others.
-
-    Parameters
-    ----------
-    rows
-        The blocks; ops that change places are in the same column.
-    column
-        A column whose ops run in the order of the rows, which loses no peak. States then count as
-        one only if the exchanged blocks have run their op of this column (backward: have it taken
-        back). None without such precedences.
     """
 
     rows: tuple[tuple[int, ...], ...]
+    """The blocks; ops that change places are in the same column."""
     column: int | None
+    """A column whose ops run in the order of the rows, which loses no peak. States then count as
+    one only if the exchanged blocks have run their op of this column (backward: have it taken
+    back). None without such precedences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +140,10 @@ class RegionStep:
 
     Comes before anything is supposed, and before blocks. What it says is in
     :mod:`optsched.check.region`.
-
-    Parameters
-    ----------
-    parts
-        The ops of each part, as they run.
     """
 
     parts: tuple[tuple[int, ...], ...]
+    """The ops of each part, as they run."""
 
 
 Step: TypeAlias = (
@@ -185,22 +153,14 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A lower bound on the peak of every order that keeps some rules, and why it holds.
-
-    Parameters
-    ----------
-    graph
-        Name of the graph.
-    bound
-        Bytes.
-    steps
-        In the order in which they are to be checked.
-    rules
-        Order rules of the question: the steps are about the graph in which they are control edges,
-        so that the bound says nothing about orders that break them.
-    """
+    """A lower bound on the peak of every order that keeps some rules, and why it holds."""
 
     graph: str
+    """Name of the graph."""
     bound: int
+    """Bytes."""
     steps: tuple[Step, ...]
+    """In the order in which they are to be checked."""
     rules: OrderRules = NO_RULES
+    """Order rules of the question: the steps are about the graph in which they are control edges,
+    so that the bound says nothing about orders that break them."""

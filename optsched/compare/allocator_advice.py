@@ -16,35 +16,24 @@ from optsched.runtime.text import percent, readable
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Bytes of a device under the recorded allocator, and under others.
-
-    Parameters
-    ----------
-    reserved
-        Maximum that the recorded allocator reserved.
-    slab
-        Bytes of the slab found for the same requests; None without one.
-    live
-        Most bytes requested at one time, below which no allocator and no slab can get; None if
-        the trace cannot be replayed.
-    expandable
-        Maximum that the allocator would have reserved with `expandable_segments:True`, had it
-        handed out the blocks in use at the trace's beginning by rising address; None as for `live`.
-    unknown
-        The reason for which the trace cannot be replayed; empty if it can.
-    notes
-        Sentences on what the recording lacks.
-    refused
-        Requests that failed for lack of memory, in order.
-    """
+    """Bytes of a device under the recorded allocator, and under others."""
 
     reserved: int
+    """Maximum that the recorded allocator reserved."""
     slab: int | None
+    """Bytes of the slab found for the same requests; None without one."""
     live: int | None = None
+    """Most bytes requested at one time, below which no allocator and no slab can get; None if the
+    trace cannot be replayed."""
     expandable: int | None = None
+    """Maximum that the allocator would have reserved with `expandable_segments:True`, had it handed
+    out the blocks in use at the trace's beginning by rising address; None as for `live`."""
     unknown: str = ""
+    """The reason for which the trace cannot be replayed; empty if it can."""
     notes: tuple[str, ...] = ()
+    """Sentences on what the recording lacks."""
     refused: tuple[Refused, ...] = ()
+    """Requests that failed for lack of memory, in order."""
 
     def savings(self) -> dict[str, int]:
         """Return the bytes that each way saves, if any, by its name."""

@@ -79,46 +79,32 @@ def was_interrupted(outcome: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """Figures of one method on one graph.
-
-    Parameters
-    ----------
-    graph, method
-        Name of the graph and of the method.
-    kind
-        `order` (judged by its peak; packed greedily by size), `packing` (of the best order) or
-        `plan` (order and offsets); the last two are judged by their slab.
-    peak, slab
-        Bytes.
-    peak_excess, slab_excess
-        `value / best known - 1`.
-    runtime
-        Seconds.
-    status
-        `optimal` if the value that the method is judged by equals the proved lower bound.
-    against_optimum
-        True if the best known value of this quantity is proved to be the minimum.
-    proof
-        Proof of a solver's own value; None for other methods.
-    stop_reason
-        Reason why a solver stopped; None for other methods.
-    order
-        Op ids in the order that was measured, first to run first.
-    """
+    """Figures of one method on one graph."""
 
     graph: str
     method: str
+    """`graph` and `method`: name of the graph and of the method."""
     kind: Kind
+    """`order` (judged by its peak; packed greedily by size), `packing` (of the best order) or
+    `plan` (order and offsets); the last two are judged by their slab."""
     peak: int
     slab: int
+    """`peak` and `slab`: bytes."""
     peak_excess: float
     slab_excess: float
+    """`peak_excess` and `slab_excess`: `value / best known - 1`."""
     runtime: float
+    """Seconds."""
     status: Status
+    """`optimal` if the value that the method is judged by equals the proved lower bound."""
     against_optimum: bool
+    """True if the best known value of this quantity is proved to be the minimum."""
     proof: Proof | None = None
+    """Proof of a solver's own value; None for other methods."""
     stop_reason: StopReason | None = None
+    """Reason why a solver stopped; None for other methods."""
     order: tuple[int, ...] = field(default=(), repr=False)
+    """Op ids in the order that was measured, first to run first."""
 
     @property
     def fragmentation(self) -> int:

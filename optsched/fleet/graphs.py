@@ -39,70 +39,53 @@ class FleetState(StrEnum):
 
 @dataclass(slots=True)
 class FleetGraph:
-    """One graph of a fleet.
-
-    Parameters
-    ----------
-    number, source
-        Index in the fleet; the file's path or the graph itself.
-    label
-        The file's path or the graph's name in the log, for weights and for reasons.
-    weight
-        Factor by which the bytes of this graph count.
-    size
-        Bytes of the file, or number of buffers; small graphs come first.
-    named
-        True if the user named the file; it is then an error if it does not contain a graph.
-    name, ops, buffers, before, among, key
-        Facts about the graph, once it was read; after a run each name is another, with as much of
-        the path as that takes; `before` is the plan of its file's own framework,
-        `among` the plans that bounds are about, in words, if they are not all; `key` is equal for
-        graphs that differ only in names, and finds the graph in a store.
-    peak, slab, peak_bound, slab_bound, proof
-        Figures of the best plan, in bytes, and the proof of its optimality.
-    state, reason
-        State of the graph; reason if it gets no more units.
-    slices
-        Number of units that searched it, including those of earlier runs.
-    seconds, processor_seconds
-        Time of the units of this run.
-    settled
-        True if the graph gets no more units in this run.
-    losses
-        Number of units in a row that crashed their process.
-    equals
-        All graphs that are equal except for names and numbering, including this one; only the first
-        is searched further.
-    earlier
-        State from which the next unit continues.
-    """
+    """One graph of a fleet."""
 
     number: int
     source: str | Graph
+    """`number` and `source`: index in the fleet; the file's path or the graph itself."""
     label: str
+    """The file's path or the graph's name in the log, for weights and for reasons."""
     weight: float = 1.0
+    """Factor by which the bytes of this graph count."""
     size: int = 0
+    """Bytes of the file, or number of buffers; small graphs come first."""
     named: bool = True
+    """True if the user named the file; it is then an error if it does not contain a graph."""
     name: str = ""
     ops: int = 0
     buffers: int = 0
     before: StockPlan | None = None
     among: str = ""
     key: str = ""
+    """`name`, `ops`, `buffers`, `before`, `among` and `key`: facts about the graph, once it was
+    read; after a run each name is another, with as much of the path as that takes; `before` is the
+    plan of its file's own framework, `among` the plans that bounds are about, in words, if they are
+    not all; `key` is equal for graphs that differ only in names, and finds the graph in a store."""
     peak: int | None = None
     slab: int | None = None
     peak_bound: int = 0
     slab_bound: int = 0
     proof: Proof | None = None
+    """`peak`, `slab`, `peak_bound`, `slab_bound` and `proof`: figures of the best plan, in bytes,
+    and the proof of its optimality."""
     state: FleetState = FleetState.WAITING
     reason: str = ""
+    """`state` and `reason`: state of the graph; reason if it gets no more units."""
     slices: int = 0
+    """Number of units that searched it, including those of earlier runs."""
     seconds: float = 0.0
     processor_seconds: float = 0.0
+    """`seconds` and `processor_seconds`: time of the units of this run."""
     settled: bool = False
+    """True if the graph gets no more units in this run."""
     losses: int = 0
+    """Number of units in a row that crashed their process."""
     equals: list[FleetGraph] = field(default_factory=list, repr=False, compare=False)
+    """All graphs that are equal except for names and numbering, including this one; only the first
+    is searched further."""
     earlier: Result | None = field(default=None, repr=False)
+    """State from which the next unit continues."""
 
     @property
     def path(self) -> str:

@@ -33,28 +33,22 @@ from optsched.runtime.worker_pool import WorkerLoss
 
 @dataclass(frozen=True, slots=True)
 class FleetStanding:
-    """Progress of a run.
-
-    Parameters
-    ----------
-    total, seen, proved, failed
-        Numbers of graphs: all, read so far, proved optimal, given up.
-    saved, gap
-        Bytes below the baseline, and bytes between plans and bounds, each times the weight.
-    left
-        Seconds left of the budget; None without one.
-    latest
-        Name of the graph of the latest result.
-    """
+    """Progress of a run."""
 
     total: int
     seen: int
     proved: int
     failed: int
+    """`total`, `seen`, `proved` and `failed`: numbers of graphs: all, read so far, proved optimal,
+    given up."""
     saved: float
     gap: float
+    """`saved` and `gap`: bytes below the baseline, and bytes between plans and bounds, each times
+    the weight."""
     left: float | None
+    """Seconds left of the budget; None without one."""
     latest: str = ""
+    """Name of the graph of the latest result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,24 +44,6 @@ EFFORT = FleetEffort()
 class FleetSettings:
     """Settings of a run: all that its results depend on besides graphs, store and code.
 
-    Parameters
-    ----------
-    budget
-        Seconds for the whole fleet; None for no limit.
-    work
-        Work limit per graph, as an alternative to `budget`. The results are then reproducible to
-        the byte, regardless of the engine and of how often the run was killed.
-    seed
-        Seed of all random choices.
-    objective
-        Quantity to minimize.
-    reading
-        Options for reading graphs, with the memory model.
-    memory
-        Maximum bytes of memory for the search of one graph; None for no limit.
-    effort
-        Division of the search into units.
-
     Raises
     ------
     UsageError
@@ -69,12 +51,20 @@ class FleetSettings:
     """
 
     budget: float | None = None
+    """Seconds for the whole fleet; None for no limit."""
     work: int | None = None
+    """Work limit per graph, as an alternative to `budget`. The results are then reproducible to the
+    byte, regardless of the engine and of how often the run was killed."""
     seed: int = 0
+    """Seed of all random choices."""
     objective: Objective = Objective.SLAB
+    """Quantity to minimize."""
     reading: GraphReading = AS_RECORDED
+    """Options for reading graphs, with the memory model."""
     memory: int | None = None
+    """Maximum bytes of memory for the search of one graph; None for no limit."""
     effort: FleetEffort = EFFORT
+    """Division of the search into units."""
 
     def __post_init__(self) -> None:
         expect("reading", self.reading, GraphReading)

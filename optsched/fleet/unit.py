@@ -40,99 +40,68 @@ from optsched.store import Bound, PlanStore, PreparedResult, StoredRecord, prepa
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of work for a worker.
-
-    Parameters
-    ----------
-    number, source
-        Index of the graph; its file's path or the graph itself.
-    limits
-        Limits of this unit; None: read the graph without a search.
-    first
-        True for the first unit of the graph in this run: results in the store then suffice.
-    named
-        True if the user named the file; it is then an error if it does not contain a graph.
-    look
-        True if the store may contain results.
-    earlier
-        State to continue from, if it is not yet in the store or the worker cannot open the store.
-    """
+    """A unit of work for a worker."""
 
     number: int
     source: str | Graph
+    """`number` and `source`: index of the graph; its file's path or the graph itself."""
     limits: Limits | None
+    """Limits of this unit; None: read the graph without a search."""
     first: bool = True
+    """True for the first unit of the graph in this run: results in the store then suffice."""
     named: bool = True
+    """True if the user named the file; it is then an error if it does not contain a graph."""
     look: bool = True
+    """True if the store may contain results."""
     earlier: Result | None = None
+    """State to continue from, if it is not yet in the store or the worker cannot open the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitContext:
-    """Data that all units of a run share.
-
-    Parameters
-    ----------
-    settings
-        Settings of the run.
-    store
-        Path of the store.
-    code
-        Digest of the driver's code; workers with other code are excluded.
-    """
+    """Data that all units of a run share."""
 
     settings: FleetSettings
+    """Settings of the run."""
     store: str
+    """Path of the store."""
     code: str
+    """Digest of the driver's code; workers with other code are excluded."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Message with the results of a unit.
-
-    Parameters
-    ----------
-    name, ops, buffers
-        Name and numbers of ops and buffers of the graph.
-    peak, slab, peak_bound, slab_bound, proof
-        Figures of the best plan that this unit knows, in bytes, and its proof.
-    slices
-        Number of units of the graph so far.
-    settled
-        True if further units would not help.
-    before
-        Plan of the file's own framework; None if not computed.
-    among
-        Plans that the bounds are about, in words; empty if they are all, or in later units.
-    digest
-        Digest that is equal for graphs that differ only in names; empty if not
-        computed.
-    prepared
-        Results for the store; None if there are none.
-    earlier
-        State for the next unit; None if there will be none.
-    seconds, processor_seconds, worker
-        Time taken, and name of the worker.
-    """
+    """Message with the results of a unit."""
 
     name: str
     ops: int
     buffers: int
+    """`name`, `ops` and `buffers`: name and numbers of ops and buffers of the graph."""
     peak: int | None = None
     slab: int | None = None
     peak_bound: int = 0
     slab_bound: int = 0
     proof: Proof | None = None
+    """`peak`, `slab`, `peak_bound`, `slab_bound` and `proof`: figures of the best plan that this
+    unit knows, in bytes, and its proof."""
     slices: int = 0
+    """Number of units of the graph so far."""
     settled: bool = False
+    """True if further units would not help."""
     before: StockPlan | None = None
+    """Plan of the file's own framework; None if not computed."""
     among: str = ""
+    """Plans that the bounds are about, in words; empty if they are all, or in later units."""
     digest: str = ""
+    """Digest that is equal for graphs that differ only in names; empty if not computed."""
     prepared: PreparedResult | None = None
+    """Results for the store; None if there are none."""
     earlier: Result | None = None
+    """State for the next unit; None if there will be none."""
     seconds: float = 0.0
     processor_seconds: float = 0.0
     worker: str = ""
+    """`seconds`, `processor_seconds` and `worker`: time taken, and name of the worker."""
 
     def value(self, objective: Objective) -> int | None:
         """Bytes of the best plan."""
@@ -155,24 +124,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class UnitFailed:
-    """Message that the graph gets no more units in this run, or that the file is not a graph.
-
-    Parameters
-    ----------
-    reason, worker
-        Reason of the failure, and name of the worker.
-    is_graph
-        True if the file contains a graph or was expected to.
-    name, ops, buffers
-        Name and numbers of ops and buffers of the graph, if it was read.
-    """
+    """Message that the graph gets no more units in this run, or that the file is not a graph."""
 
     reason: str
     worker: str = ""
+    """`reason` and `worker`: reason of the failure, and name of the worker."""
     is_graph: bool = True
+    """True if the file contains a graph or was expected to."""
     name: str = ""
     ops: int = 0
     buffers: int = 0
+    """`name`, `ops` and `buffers`: name and numbers of ops and buffers of the graph, if it was
+    read."""
 
 
 @dataclass(frozen=True, slots=True)

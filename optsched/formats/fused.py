@@ -111,31 +111,24 @@ class StatedGroups:
 
 @dataclass(frozen=True, slots=True)
 class StatedSplit:
-    """Statements of a file of `optsched-split/1`; names and types are checked.
-
-    Parameters
-    ----------
-    best, whole
-        The split, and the fused nodes and other parts whole, in the order that it is compared with;
-        empty if the file does not have one.
-    graph, model
-        Name of the graph of parts, and its memory model; empty if not stated.
-    bound, proved
-        A bound on the peak of all splits, and True if the split is said to meet it.
-    saving
-        Bytes of the saving: `before`, `after` and `bound`.
-    front
-        Peak, kernels and traffic of splits whose groups the file does not have.
-    """
+    """Statements of a file of `optsched-split/1`; names and types are checked."""
 
     best: StatedGroups
     whole: StatedGroups
+    """`best` and `whole`: the split, and the fused nodes and other parts whole, in the order that
+    it is compared with; empty if the file does not have one."""
     graph: str
     model: str
+    """`graph` and `model`: name of the graph of parts, and its memory model; empty if not
+    stated."""
     bound: int | None
     proved: bool
+    """`bound` and `proved`: a bound on the peak of all splits, and True if the split is said to
+    meet it."""
     saving: dict[str, int]
+    """Bytes of the saving: `before`, `after` and `bound`."""
     front: list[dict[str, int]]
+    """Peak, kernels and traffic of splits whose groups the file does not have."""
 
 
 _FIGURES = ("peak", "kernels", "traffic")

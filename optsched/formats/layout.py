@@ -19,71 +19,51 @@ from optsched.model.steps import steps_of
 
 @dataclass(frozen=True, slots=True)
 class PlacedBuffer:
-    """A buffer with an offset.
-
-    Parameters
-    ----------
-    name, offset, pool
-        As in the plan.
-    size, start, end, alignment
-        Bytes, half-open range of steps in which the buffer owns these bytes, and alignment of its
-        offset; None if the graph is unknown.
-    view_of
-        For a view, name of the buffer whose bytes it shows.
-    """
+    """A buffer with an offset."""
 
     name: str
     offset: int
     pool: str = ""
+    """`name`, `offset` and `pool`: as in the plan."""
     size: int | None = None
     start: int | None = None
     end: int | None = None
     alignment: int | None = None
+    """`size`, `start`, `end` and `alignment`: bytes, half-open range of steps in which the buffer
+    owns these bytes, and alignment of its offset; None if the graph is unknown."""
     view_of: str = ""
+    """For a view, name of the buffer whose bytes it shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLayout:
-    """The layout of a plan by names.
-
-    Parameters
-    ----------
-    graph
-        Name of the graph.
-    order
-        Names of the ops, first to run first.
-    buffers
-        Buffers in the order of the graph, or of the plan file without a graph.
-    slabs
-        Bytes of the slab of each pool; a single pool is named "".
-    sized
-        True if sizes and live ranges are known.
-    births
-        Step at which each buffer is first needed, parallel to `buffers`; empty if sizes are
-        unknown. This is its `start`, or one step earlier if its op writes it into an input.
-    keep_apart, must_share
-        Names of buffers that never share bytes, and groups of buffers that start at one offset.
-    arrays
-        Bytes of the array that the framework needs for slab and tail, by bytes of a pointer.
-    copies
-        Name in the graph of each buffer that a run makes; empty if no op runs again.
-    runs, operands
-        Op of the graph, and names of the buffers that are read and made, by step; empty if no op
-        runs again.
-    """
+    """The layout of a plan by names."""
 
     graph: str
+    """Name of the graph."""
     order: tuple[str, ...]
+    """Names of the ops, first to run first."""
     buffers: tuple[PlacedBuffer, ...]
+    """Buffers in the order of the graph, or of the plan file without a graph."""
     slabs: Mapping[str, int]
+    """Bytes of the slab of each pool; a single pool is named ""."""
     sized: bool
+    """True if sizes and live ranges are known."""
     births: tuple[int, ...] = ()
+    """Step at which each buffer is first needed, parallel to `buffers`; empty if sizes are unknown.
+    This is its `start`, or one step earlier if its op writes it into an input."""
     keep_apart: tuple[tuple[str, ...], ...] = ()
     must_share: tuple[tuple[str, ...], ...] = ()
+    """`keep_apart` and `must_share`: names of buffers that never share bytes, and groups of buffers
+    that start at one offset."""
     arrays: Mapping[int, int] = field(default_factory=dict)
+    """Bytes of the array that the framework needs for slab and tail, by bytes of a pointer."""
     copies: Mapping[str, str] = field(default_factory=dict)
+    """Name in the graph of each buffer that a run makes; empty if no op runs again."""
     runs: tuple[str, ...] = ()
     operands: tuple[tuple[str, ...], ...] = ()
+    """`runs` and `operands`: op of the graph, and names of the buffers that are read and made, by
+    step; empty if no op runs again."""
 
 
 def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:

@@ -54,31 +54,22 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?
 
 @dataclass(frozen=True)
 class PackingTable:
-    """A packing problem and the table that it was read from.
-
-    Parameters
-    ----------
-    problem
-        Packing problem, with buffers in the order of the rows.
-    offsets
-        Given offsets in bytes, shape `(k,)`, `UNPLACED` where missing; None if the table has none.
-    columns, rows
-        Header and fields as read, so that writing loses nothing.
-    pools
-        Pool of each buffer, "" if a row names none; None if the table has no such column.
-    reserved
-        Maximum bytes that the recorded allocator reserved on each device; empty if not recorded.
-    traces
-        Events of the recorded allocator of each device; empty if not recorded.
-    """
+    """A packing problem and the table that it was read from."""
 
     problem: PackingProblem
+    """Packing problem, with buffers in the order of the rows."""
     offsets: IntArray | None
+    """Given offsets in bytes, shape `(k,)`, `UNPLACED` where missing; None if the table has
+    none."""
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    """`columns` and `rows`: header and fields as read, so that writing loses nothing."""
     pools: tuple[str, ...] | None = None
+    """Pool of each buffer, "" if a row names none; None if the table has no such column."""
     reserved: Mapping[str, int] = field(default_factory=dict)
+    """Maximum bytes that the recorded allocator reserved on each device; empty if not recorded."""
     traces: Mapping[str, AllocatorTrace] = field(default_factory=dict)
+    """Events of the recorded allocator of each device; empty if not recorded."""
 
     def recorded_with(
         self,

@@ -22,22 +22,6 @@ Read = TypeVar("Read", Graph, Module)
 class GraphReading:
     """Options that determine a graph besides its file.
 
-    Parameters
-    ----------
-    input_bytes, dims, profile
-        As for :func:`optsched.formats.read_graph`: size of freed inputs, sizes of open dimensions
-        by name, and path of a runtime's profile (empty for none).
-    dims_by_file
-        Sizes for single files: path, or its end, dimension and size.
-    shared_dims
-        True if `dims` are for several files: each file uses those that it has.
-    inplace, align, workspace_apart, constants, streams
-        As for :class:`MemoryModel`; `align` is a number of bytes, :data:`FRAMEWORK` for the
-        alignment of the file's framework, or empty.
-    first, last, keep_order
-        As for :meth:`OrderRules.match`: names or patterns of ops to run first or last, and groups
-        that keep their sequence.
-
     Raises
     ------
     UsageError
@@ -47,16 +31,26 @@ class GraphReading:
     input_bytes: str = "recorded"
     dims: tuple[tuple[str, int], ...] = ()
     profile: str = ""
+    """`input_bytes`, `dims` and `profile`: as for :func:`optsched.formats.read_graph`: size of
+    freed inputs, sizes of open dimensions by name, and path of a runtime's profile (empty for
+    none)."""
     dims_by_file: tuple[tuple[str, str, int], ...] = ()
+    """Sizes for single files: path, or its end, dimension and size."""
     shared_dims: bool = False
+    """True if `dims` are for several files: each file uses those that it has."""
     inplace: bool | None = None
     align: str = ""
     workspace_apart: bool = False
     constants: str = "outside"
     streams: int | None = None
+    """`inplace`, `align`, `workspace_apart`, `constants` and `streams`: as for
+    :class:`MemoryModel`; `align` is a number of bytes, :data:`FRAMEWORK` for the alignment of the
+    file's framework, or empty."""
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     keep_order: tuple[tuple[str, ...], ...] = ()
+    """`first`, `last` and `keep_order`: as for :meth:`OrderRules.match`: names or patterns of ops
+    to run first or last, and groups that keep their sequence."""
 
     def __post_init__(self) -> None:
         if self.align not in ("", FRAMEWORK):

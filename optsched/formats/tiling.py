@@ -41,24 +41,16 @@ TAILS = {"32": 4, "64": 8, "none": 0}
 
 @dataclass(frozen=True)
 class Tilable:
-    """A model file that can be tiled.
-
-    Parameters
-    ----------
-    source
-        The file.
-    rows
-        Its row maps.
-    made
-        Its graph, as read.
-    own_head
-        Bytes of the slab as planned by the file's runtime.
-    """
+    """A model file that can be tiled."""
 
     source: Source
+    """The file."""
     rows: Rows
+    """Its row maps."""
     made: TfliteGraph
+    """Its graph, as read."""
     own_head: int
+    """Bytes of the slab as planned by the file's runtime."""
 
     def tail(self, name: str) -> Tail:
         """Return the tail, by its name in :data:`TAILS`."""

@@ -18,54 +18,36 @@ from optsched.measure.runtimes import RUNTIMES
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A compiled model as its runtime ran it.
-
-    Parameters
-    ----------
-    planned
-        Bytes that were planned, None if the plugin left the model alone.
-    held
-        Bytes that the runtime held.
-    outputs
-        Digest of the outputs.
-    overhead
-        Most bytes that the runtime can hold beyond those planned, for the cause that is known.
-    """
+    """A compiled model as its runtime ran it."""
 
     planned: int | None
+    """Bytes that were planned, None if the plugin left the model alone."""
     held: int
+    """Bytes that the runtime held."""
     outputs: str
+    """Digest of the outputs."""
     overhead: int = 0
+    """Most bytes that the runtime can hold beyond those planned, for the cause that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRuns:
-    """A model without and with the plugin.
-
-    Parameters
-    ----------
-    runtime
-        Name and version of the runtime.
-    name
-        Name of the model.
-    before, after
-        The run with the compiler's own plan, and the one with ours.
-    beyond
-        Cause of bytes held beyond those planned, up to the overhead of a run; empty if the runtime
-        has no overhead.
-    weights
-        Bytes of weights, which no plan counts; None if they are unknown.
-    notes
-        Further lines for readers.
-    """
+    """A model without and with the plugin."""
 
     runtime: str
+    """Name and version of the runtime."""
     name: str
+    """Name of the model."""
     before: Ran
     after: Ran
+    """`before` and `after`: the run with the compiler's own plan, and the one with ours."""
     beyond: str = ""
+    """Cause of bytes held beyond those planned, up to the overhead of a run; empty if the runtime
+    has no overhead."""
     weights: int | None = None
+    """Bytes of weights, which no plan counts; None if they are unknown."""
     notes: tuple[str, ...] = ()
+    """Further lines for readers."""
 
 
 def main(runtime: str, path: str, seconds: str, answer: str) -> None:

@@ -45,21 +45,14 @@ _MARK_BYTES: Final = 1_009 * BLOCK
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Ops that a session ran.
-
-    Parameters
-    ----------
-    graph
-        Graph of the model that ran, with sizes as the allocator rounds them up.
-    order
-        Order in which its ops ran.
-    scratch
-        Bytes that each op held beside its operands and results, by op id.
-    """
+    """Ops that a session ran."""
 
     graph: Graph
+    """Graph of the model that ran, with sizes as the allocator rounds them up."""
     order: tuple[int, ...]
+    """Order in which its ops ran."""
     scratch: tuple[int, ...]
+    """Bytes that each op held beside its operands and results, by op id."""
 
     @property
     def tensors(self) -> int:

@@ -42,23 +42,16 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Settings of a session, and the bytes that it holds.
-
-    Parameters
-    ----------
-    settings
-        Attributes of the session's options by name; none for a default session.
-    held, default
-        Bytes that the planned model holds with these settings, and those that the model holds
-        without a plan in a session with default settings.
-    model
-        Path of the planned model.
-    """
+    """Settings of a session, and the bytes that it holds."""
 
     settings: Mapping[str, Any]
+    """Attributes of the session's options by name; none for a default session."""
     held: int
     default: int
+    """`held` and `default`: bytes that the planned model holds with these settings, and those that
+    the model holds without a plan in a session with default settings."""
     model: str = ""
+    """Path of the planned model."""
 
     @property
     def load(self) -> str:

@@ -12,30 +12,20 @@ from optsched.model.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A model to run in its runtime.
-
-    Parameters
-    ----------
-    path
-        Path of the model.
-    graph
-        Graph of the model in the memory model of the plan.
-    plan
-        A checked plan of the graph; without one, the model runs only as it is.
-    written
-        Path of the model's file with a plan in it, such as a tiled one, instead of `plan`.
-    options
-        Options with which the graph was read.
-    own
-        Bytes of the slab that the framework plans on its own; None if they are unknown.
-    """
+    """A model to run in its runtime."""
 
     path: str
+    """Path of the model."""
     graph: Graph
+    """Graph of the model in the memory model of the plan."""
     plan: Plan | None = None
+    """A checked plan of the graph; without one, the model runs only as it is."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Options with which the graph was read."""
     written: str = ""
+    """Path of the model's file with a plan in it, such as a tiled one, instead of `plan`."""
     own: int | None = None
+    """Bytes of the slab that the framework plans on its own; None if they are unknown."""
 
     @property
     def profile(self) -> str | None:

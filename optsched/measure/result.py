@@ -14,21 +14,14 @@ CLOSE: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes of one run.
-
-    Parameters
-    ----------
-    planned
-        Bytes of the order that was to run, None if unknown.
-    held
-        Bytes that the runtime held.
-    causes
-        Parts of `held - planned` by cause, in words.
-    """
+    """Bytes of one run."""
 
     planned: int | None
+    """Bytes of the order that was to run, None if unknown."""
     held: int
+    """Bytes that the runtime held."""
     causes: Mapping[str, int] = field(default_factory=dict)
+    """Parts of `held - planned` by cause, in words."""
 
     @property
     def unexplained(self) -> int:
@@ -65,32 +58,23 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A model as its runtime runs it, before and after a plan.
-
-    Parameters
-    ----------
-    model, runtime
-        Name of the graph; name and version of the runtime.
-    before, after
-        Bytes with the runtime's own plan, and with ours; `after` is None without a plan.
-    same_outputs
-        True if the outputs before and after are equal bit for bit; None without a plan.
-    weights
-        Bytes of weights, which no plan counts; None if they are unknown.
-    fused
-        Bytes held if the runtime fuses ops of the planned model; None if it does not.
-    notes
-        Further lines for readers.
-    """
+    """A model as its runtime runs it, before and after a plan."""
 
     model: str
     runtime: str
+    """`model` and `runtime`: name of the graph; name and version of the runtime."""
     before: Held
     after: Held | None = None
+    """`before` and `after`: bytes with the runtime's own plan, and with ours; `after` is None
+    without a plan."""
     same_outputs: bool | None = None
+    """True if the outputs before and after are equal bit for bit; None without a plan."""
     weights: int | None = None
+    """Bytes of weights, which no plan counts; None if they are unknown."""
     fused: int | None = None
+    """Bytes held if the runtime fuses ops of the planned model; None if it does not."""
     notes: tuple[str, ...] = ()
+    """Further lines for readers."""
 
     @property
     def is_explained(self) -> bool:

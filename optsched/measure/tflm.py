@@ -72,22 +72,16 @@ np.save(models[0] + ".npy", [np.median(found) if found else np.nan for found in 
 
 @dataclass(frozen=True)
 class Run:
-    """Results of the interpreter for a model.
-
-    Parameters
-    ----------
-    head, tail
-        Bytes of its arena: what a memory plan decides, and what lives as long as the interpreter.
-    outputs
-        In the order of the model.
-    seconds
-        Median time of an inference, if several models ran in turns.
-    """
+    """Results of the interpreter for a model."""
 
     head: int
     tail: int
+    """`head` and `tail`: bytes of its arena: what a memory plan decides, and what lives as long as
+    the interpreter."""
     outputs: tuple[np.ndarray[Any, Any], ...]
+    """In the order of the model."""
     seconds: float | None = None
+    """Median time of an inference, if several models ran in turns."""
 
     def same_outputs(self, other: Run) -> bool:
         """Return True if all outputs are equal, bit for bit."""

@@ -22,24 +22,16 @@ _CALL = re.compile(r"graph_(\d+)_inductor_wrapper_call")
 
 @dataclass(frozen=True)
 class CallBytes:
-    """Allocations and releases of one call of a compiled graph.
-
-    Parameters
-    ----------
-    graph
-        Number that Inductor gave the graph.
-    rise
-        By how much live bytes exceed those before the call at most.
-    change
-        By how much they differ after the call.
-    released
-        Bytes of older blocks that the call releases.
-    """
+    """Allocations and releases of one call of a compiled graph."""
 
     graph: int
+    """Number that Inductor gave the graph."""
     rise: int
+    """By how much live bytes exceed those before the call at most."""
     change: int
+    """By how much they differ after the call."""
     released: int
+    """Bytes of older blocks that the call releases."""
 
 
 @dataclass(frozen=True)

@@ -42,22 +42,15 @@ EXPANDABLE_RANGE = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class AllocatorSettings:
-    """Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`.
-
-    Parameters
-    ----------
-    expandable_segments
-        True if segments grow.
-    max_split_size
-        Bytes from which blocks are not split; None for no such limit.
-    divisions
-        `roundup_power2_divisions`: parts of a power of two to which requests are rounded, for
-        requests of up to 1 MiB, 2 MiB, 4 MiB and so on; empty or 0 for multiples of 512 bytes.
-    """
+    """Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`."""
 
     expandable_segments: bool = False
+    """True if segments grow."""
     max_split_size: int | None = None
+    """Bytes from which blocks are not split; None for no such limit."""
     divisions: tuple[int, ...] = ()
+    """`roundup_power2_divisions`: parts of a power of two to which requests are rounded, for
+    requests of up to 1 MiB, 2 MiB, 4 MiB and so on; empty or 0 for multiples of 512 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,47 +151,30 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AllocatorTrace:
-    """The recorded life of a device's caching allocator.
-
-    Parameters
-    ----------
-    settings
-        The allocator's settings.
-    start
-        Segments before the first event.
-    events
-        Events in recorded order; the key of an allocation is its address.
-    unlike
-        The reason for which the rules of this module do not describe
-        this trace, such as private pools; empty if they do.
-    notes
-        Sentences on what the recording lacks.
-    refused
-        Requests that failed.
-    """
+    """The recorded life of a device's caching allocator."""
 
     settings: AllocatorSettings
     start: tuple[RestoredSegment, ...]
+    """Segments before the first event."""
     events: tuple[Event, ...]
+    """Events in recorded order; the key of an allocation is its address."""
     unlike: str = ""
+    """The reason for which the rules of this module do not describe this trace, such as private
+    pools; empty if they do."""
     notes: tuple[str, ...] = ()
+    """Sentences on what the recording lacks."""
     refused: tuple[Refused, ...] = ()
+    """Requests that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """An allocator's answers to a sequence of events.
-
-    Parameters
-    ----------
-    peak
-        Maximum of each quantity; these need not occur at one time.
-    addresses
-        Address of each allocation, in the order of the requests.
-    """
+    """An allocator's answers to a sequence of events."""
 
     peak: Usage
+    """Maximum of each quantity; these need not occur at one time."""
     addresses: tuple[int, ...]
+    """Address of each allocation, in the order of the requests."""
 
 
 def round_request(size: int, divisions: Sequence[int] = ()) -> int:

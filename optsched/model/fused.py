@@ -39,28 +39,6 @@ Bytes = tuple[tuple[str, int], ...]
 class FusedGraph:
     """Parts, the fused nodes made of them, and the buffers that fusion keeps in a kernel.
 
-    Parameters
-    ----------
-    graph
-        One op per part, each buffer with its bytes, as if nothing were fused.
-    nodes
-        The parts of each fused node; parts in no node are kernels of their own and stay whole.
-    local
-        Buffers that take no bytes if the part that writes them and all that read them are in one
-        group.
-    blockers
-        By in-place candidate, parts that rule the candidate out if they are in the group of its op,
-        for example because they read the buffer by another index.
-    absorbed
-        Pairs of a buffer and one of equal size that its part may overwrite, neither of them local:
-        if all users of the second are in the group, the first takes its bytes inside the kernel. A
-        buffer is in at most one pair as the first and in one as the second.
-    reads, writes
-        By part, the bytes that its kernel reads and writes of each tensor, by name; empty if that
-        is not known.
-    whole
-        Name of each fused node that is left whole, with the reason.
-
     Raises
     ------
     GraphError
@@ -80,13 +58,25 @@ class FusedGraph:
     """
 
     graph: Graph
+    """One op per part, each buffer with its bytes, as if nothing were fused."""
     nodes: tuple[Group, ...]
+    """The parts of each fused node; parts in no node are kernels of their own and stay whole."""
     local: frozenset[int]
+    """Buffers that take no bytes if the part that writes them and all that read them are in one
+    group."""
     blockers: tuple[tuple[Triple, frozenset[int]], ...] = ()
+    """By in-place candidate, parts that rule the candidate out if they are in the group of its op,
+    for example because they read the buffer by another index."""
     absorbed: tuple[tuple[int, int], ...] = ()
+    """Pairs of a buffer and one of equal size that its part may overwrite, neither of them local:
+    if all users of the second are in the group, the first takes its bytes inside the kernel. A
+    buffer is in at most one pair as the first and in one as the second."""
     reads: tuple[Bytes, ...] = ()
     writes: tuple[Bytes, ...] = ()
+    """`reads` and `writes`: by part, the bytes that its kernel reads and writes of each tensor, by
+    name; empty if that is not known."""
     whole: tuple[tuple[str, str], ...] = ()
+    """Name of each fused node that is left whole, with the reason."""
 
     def __post_init__(self) -> None:
         self._check_graph()

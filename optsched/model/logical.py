@@ -10,29 +10,20 @@ from optsched.model.module import Module
 
 @dataclass(frozen=True)
 class LogicalComputation:
-    """Facts about a computation besides its graph, in which each instruction is an op.
-
-    Parameters
-    ----------
-    operands, control
-        Row `v` has the operands of op `v` in order, including repeats, and the ops that it must run
-        after by request.
-    uses
-        Row `v` has all buffers that an operand of op `v` points to.
-    live_out
-        Buffers that the result points to.
-    ignored
-        Ops that are parameters or constants.
-    root
-        Op whose result is that of the computation.
-    """
+    """Facts about a computation besides its graph, in which each instruction is an op."""
 
     operands: tuple[tuple[int, ...], ...]
     control: tuple[tuple[int, ...], ...]
+    """`operands` and `control`: row `v` has the operands of op `v` in order, including repeats, and
+    the ops that it must run after by request."""
     uses: tuple[tuple[int, ...], ...]
+    """Row `v` has all buffers that an operand of op `v` points to."""
     live_out: frozenset[int]
+    """Buffers that the result points to."""
     ignored: frozenset[int]
+    """Ops that are parameters or constants."""
     root: int
+    """Op whose result is that of the computation."""
 
 
 @dataclass(frozen=True)

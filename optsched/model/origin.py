@@ -15,19 +15,6 @@ from dataclasses import dataclass, field
 class ArenaTail:
     """Bytes that a runtime keeps in the array of the slab, after it: the tail of its arena.
 
-    Parameters
-    ----------
-    pointer
-        Bytes of a pointer in the builds of the runtime that are meant.
-    tail
-        Bytes that stay.
-    prepared
-        Bytes of an array that is enough while the runtime prepares the model, of any slab.
-    unknown
-        Kinds of ops for which the runtime may keep bytes that are not counted.
-    alignment
-        Number of bytes that divides the size of the array.
-
     Examples
     --------
     >>> ArenaTail(4, 700, 1000).needed(64), ArenaTail(4, 700, 1000).needed(640)
@@ -35,10 +22,15 @@ class ArenaTail:
     """
 
     pointer: int
+    """Bytes of a pointer in the builds of the runtime that are meant."""
     tail: int
+    """Bytes that stay."""
     prepared: int
+    """Bytes of an array that is enough while the runtime prepares the model, of any slab."""
     unknown: tuple[str, ...] = ()
+    """Kinds of ops for which the runtime may keep bytes that are not counted."""
     alignment: int = 16
+    """Number of bytes that divides the size of the array."""
 
     def needed(self, head: int) -> int:
         """Return the bytes of an array that is enough for a slab of `head` bytes."""
@@ -50,24 +42,6 @@ class ArenaTail:
 class Origin:
     """The format and the recorded orders of the file that a graph was read from.
 
-    Parameters
-    ----------
-    format
-        Name of the format, a key of :data:`optsched.formats.FORMATS`.
-    orders
-        Op ids, first to run first, by the name of the order.
-    trouble
-        Message of the error in the recorded orders; empty if they could be read. The graph itself
-        is intact, and can be planned.
-    held
-        Bytes that the framework holds for the file as it is, by the name of the graph's memory
-        model in which they are counted; empty if the format's rules do not tell.
-    tails
-        Bytes that the framework keeps after the slab, by size of pointers; empty for a
-        framework that has the slab to itself.
-    file
-        Path of the file; empty if it was read from a pipe.
-
     Examples
     --------
     >>> from optsched import Graph, Op
@@ -78,8 +52,17 @@ class Origin:
     """
 
     format: str
+    """Name of the format, a key of :data:`optsched.formats.FORMATS`."""
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Op ids, first to run first, by the name of the order."""
     trouble: str = ""
+    """Message of the error in the recorded orders; empty if they could be read. The graph itself is
+    intact, and can be planned."""
     held: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that the framework holds for the file as it is, by the name of the graph's memory model
+    in which they are counted; empty if the format's rules do not tell."""
     tails: tuple[ArenaTail, ...] = ()
+    """Bytes that the framework keeps after the slab, by size of pointers; empty for a framework
+    that has the slab to itself."""
     file: str = ""
+    """Path of the file; empty if it was read from a pipe."""

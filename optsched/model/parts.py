@@ -13,19 +13,13 @@ from optsched.model.sharing import Rectangle
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """An interval `[start, end)` of a live range in which only a part of the buffer is occupied.
-
-    Parameters
-    ----------
-    start, end
-        Half-open steps inside the live range.
-    window
-        The bytes `[low, high)` of the buffer that stay occupied, or None if no byte does.
-    """
+    """An interval `[start, end)` of a live range in which only a part of the buffer is occupied."""
 
     start: int
     end: int
+    """`start` and `end`: half-open steps inside the live range."""
     window: tuple[int, int] | None = None
+    """The bytes `[low, high)` of the buffer that stay occupied, or None if no byte does."""
 
 
 class Parts(NamedTuple):

@@ -152,14 +152,10 @@ class Aligned:
 
     *Proof.* This is the definition of the aligned problem; buffers keep their positions and
     offsets. Offsets are valid for the original problem too, whose buffers are not larger.
-
-    Parameters
-    ----------
-    align
-        Bytes, a power of two.
     """
 
     align: int
+    """Bytes, a power of two."""
 
     def reduce(self, problem: PackingProblem) -> tuple[PackingProblem, ...]:
         """Return the aligned problem.

@@ -22,20 +22,15 @@ from optsched.runtime.text import free_name
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes `[low, high)` that are reserved at the steps `[start, end)`.
-
-    Parameters
-    ----------
-    low, high
-        Half-open range of bytes of the slab.
-    start, end
-        Half-open range of steps; None for the first and last step of the problem.
-    """
+    """Bytes `[low, high)` that are reserved at the steps `[start, end)`."""
 
     low: int
     high: int
+    """`low` and `high`: half-open range of bytes of the slab."""
     start: int | None = None
     end: int | None = None
+    """`start` and `end`: half-open range of steps; None for the first and last step of the
+    problem."""
 
     def __post_init__(self) -> None:
         for value in (self.low, self.high, self.start or 0, self.end or 0):
@@ -56,17 +51,12 @@ class Reserved:
     at and above `capacity` cannot be used by a packing within the capacity, and steps outside the
     problem concern no buffer, so regions may be cut there. The buffers of the problem keep their
     positions.
-
-    Parameters
-    ----------
-    regions
-        Regions, which may overlap and extend over steps outside the problem.
-    capacity
-        Maximum slab in bytes, or None.
     """
 
     regions: Sequence[Region]
+    """Regions, which may overlap and extend over steps outside the problem."""
     capacity: int | None = None
+    """Maximum slab in bytes, or None."""
 
     def reduce(self, problem: PackingProblem) -> tuple[PackingProblem, ...]:
         """Return the problem with the regions as buffers.

@@ -42,24 +42,17 @@ class RowRule(IntEnum):
 @keywords
 @dataclass(frozen=True, slots=True)
 class RowMap:
-    """Rows of an input that rows of the output need.
-
-    Parameters
-    ----------
-    buffer
-        Id of the input.
-    window, stride, pad
-        Rows that a row of the output reads, their distance from those of the next row, and the rows
-        of padding above the first.
-    up
-        Rows of the output per row of the input where an op enlarges; the stride is then 1.
-    """
+    """Rows of an input that rows of the output need."""
 
     buffer: int
+    """Id of the input."""
     window: int = 1
     stride: int = 1
     pad: int = 0
+    """`window`, `stride` and `pad`: rows that a row of the output reads, their distance from those
+    of the next row, and the rows of padding above the first."""
     up: int = 1
+    """Rows of the output per row of the input where an op enlarges; the stride is then 1."""
 
     def needs(self, first: int, last: int) -> tuple[int, int]:
         """Return the half-open rows for the output rows `[first, last)`, not cut to the height."""
@@ -70,30 +63,20 @@ class RowMap:
 @keywords
 @dataclass(frozen=True, slots=True)
 class RowOp:
-    """A row-local op.
-
-    Parameters
-    ----------
-    output
-        Id of the buffer whose rows it computes.
-    maps
-        A map for each input that is read by rows. Several inputs need the rule `EXACT`.
-    rule
-        Rule by which its kernel finds the rows to compute.
-    more
-        Rows beyond `up` per row of the input, with the rule `SCALED`.
-    cost
-        Multiplications per row of the output.
-    scratch
-        Fixed bytes of workspace of a run, and those per row of its output.
-    """
+    """A row-local op."""
 
     output: int
+    """Id of the buffer whose rows it computes."""
     maps: tuple[RowMap, ...]
+    """A map for each input that is read by rows. Several inputs need the rule `EXACT`."""
     rule: RowRule = RowRule.EXACT
+    """Rule by which its kernel finds the rows to compute."""
     more: int = 0
+    """Rows beyond `up` per row of the input, with the rule `SCALED`."""
     cost: int = 0
+    """Multiplications per row of the output."""
     scratch: tuple[int, int] = (0, 0)
+    """Fixed bytes of workspace of a run, and those per row of its output."""
 
 
 @keywords
@@ -110,20 +93,6 @@ class Band:
 class Rows:
     """The row maps of a graph.
 
-    Parameters
-    ----------
-    graph
-        The graph, untiled.
-    ops
-        By op id, a :class:`RowOp`, or the reason why the op cannot run in bands, such as
-        `"not row-local: reads all rows"`.
-    heights, row_bytes
-        By buffer id, rows and the bytes of each; 0 for buffers without rows.
-    rounding
-        Sizes of tensors are rounded up to a multiple of it.
-    view_alignment
-        Number of bytes that divides the place of a view in its tensor.
-
     Raises
     ------
     GraphError
@@ -131,11 +100,18 @@ class Rows:
     """
 
     graph: Graph
+    """The graph, untiled."""
     ops: tuple[RowOp | str, ...]
+    """By op id, a :class:`RowOp`, or the reason why the op cannot run in bands, such as `"not
+    row-local: reads all rows"`."""
     heights: tuple[int, ...]
     row_bytes: tuple[int, ...]
+    """`heights` and `row_bytes`: by buffer id, rows and the bytes of each; 0 for buffers without
+    rows."""
     rounding: int = 16
+    """Sizes of tensors are rounded up to a multiple of it."""
     view_alignment: int = 1
+    """Number of bytes that divides the place of a view in its tensor."""
 
     def __post_init__(self) -> None:
         graph = self.graph
@@ -265,39 +241,27 @@ def _hull(rows: Iterable[tuple[int, int]]) -> tuple[int, int]:
 @keywords
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Bytes that a runtime keeps beside the slab: what the model takes, and each thing more.
-
-    Parameters
-    ----------
-    model
-        Bytes of the untiled model.
-    ops
-        By op id, bytes of one more run of an op: its node and the data of its kernel.
-    tensor
-        Bytes per tensor in the slab.
-    slice, join
-        Bytes of one op that slices rows, or joins them, with its constants.
-    joined
-        Bytes per tensor that is joined.
-    name
-        Words for reports, such as `"tail of a 32-bit build"`.
-    slack
-        Most bytes by which a sum is below the tail of the written program, as of alignment. Sums
-        are never above it, so that they bound it.
-    exact
-        `exact(tiled, plan)` returns the tail of a tiled program with a plan; None if sums are
-        exact.
-    """
+    """Bytes that a runtime keeps beside the slab: what the model takes, and each thing more."""
 
     model: int
+    """Bytes of the untiled model."""
     ops: tuple[int, ...]
+    """By op id, bytes of one more run of an op: its node and the data of its kernel."""
     tensor: int = 0
+    """Bytes per tensor in the slab."""
     slice: int = 0
     join: int = 0
+    """`slice` and `join`: bytes of one op that slices rows, or joins them, with its constants."""
     joined: int = 0
+    """Bytes per tensor that is joined."""
     name: str = "tail"
+    """Words for reports, such as `"tail of a 32-bit build"`."""
     slack: int = 0
+    """Most bytes by which a sum is below the tail of the written program, as of alignment. Sums are
+    never above it, so that they bound it."""
     exact: Callable[..., int] | None = field(default=None, compare=False)
+    """`exact(tiled, plan)` returns the tail of a tiled program with a plan; None if sums are
+    exact."""
 
     @classmethod
     def none(cls, graph: Graph) -> Tail:

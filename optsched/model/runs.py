@@ -28,22 +28,15 @@ REPEATS = "these repeats"
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
-    """A graph with one op per run of a sequence.
-
-    Parameters
-    ----------
-    graph
-        Ordinary graph; op `i` is run `i` of the sequence. First runs have the names of their ops
-        and buffers, later runs have `@2`, `@3` ... appended.
-    source
-        Op of the original graph, by run.
-    number
-        0 for the first run of an op, 1 for the second, by run.
-    """
+    """A graph with one op per run of a sequence."""
 
     graph: Graph
+    """Ordinary graph; op `i` is run `i` of the sequence. First runs have the names of their ops and
+    buffers, later runs have `@2`, `@3` ... appended."""
     source: tuple[int, ...]
+    """Op of the original graph, by run."""
     number: tuple[int, ...]
+    """0 for the first run of an op, 1 for the second, by run."""
 
     def reorder(self, order: Sequence[int]) -> tuple[int, ...]:
         """Return the sequence of an order of :attr:`graph`."""

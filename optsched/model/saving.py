@@ -17,36 +17,24 @@ from optsched.runtime.limits import Objective
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Bytes before and after planning.
-
-    Parameters
-    ----------
-    quantity
-        `peak` or `slab`: the quantity compared.
-    noun
-        Word for it in sentences, such as "arena".
-    before
-        Bytes that the framework's own method needs; None if it is unknown for this file.
-    after
-        Bytes of the plan; None without a plan.
-    bound
-        Proved lower bound, in bytes, on `after`; None if nothing is known of it.
-    against
-        The framework's method, in words; empty if `before` is None.
-    method
-        Name of that method for `compare`.
-    among
-        Plans that the bound is about, in words; empty if they are all of the graph's.
-    """
+    """Bytes before and after planning."""
 
     quantity: Objective
+    """`peak` or `slab`: the quantity compared."""
     noun: str
+    """Word for it in sentences, such as "arena"."""
     before: int | None
+    """Bytes that the framework's own method needs; None if it is unknown for this file."""
     after: int | None
+    """Bytes of the plan; None without a plan."""
     bound: int | None = None
+    """Proved lower bound, in bytes, on `after`; None if nothing is known of it."""
     against: str = ""
+    """The framework's method, in words; empty if `before` is None."""
     method: str = ""
+    """Name of that method for `compare`."""
     among: str = ""
+    """Plans that the bound is about, in words; empty if they are all of the graph's."""
 
     @property
     def saved(self) -> int | None:

@@ -31,21 +31,15 @@ MOST_JOINED = 10
 @keywords
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Ops that run in bands.
-
-    Parameters
-    ----------
-    ops
-        Op ids of the untiled graph in the order in which each band runs them; the last one makes Y.
-    bands
-        Number of bands; band `k` makes rows `[k * height // bands, (k + 1) * height // bands)`.
-    upwards
-        True if the last band runs first, so that X dies from its end.
-    """
+    """Ops that run in bands."""
 
     ops: tuple[int, ...]
+    """Op ids of the untiled graph in the order in which each band runs them; the last one makes
+    Y."""
     bands: int
+    """Number of bands; band `k` makes rows `[k * height // bands, (k + 1) * height // bands)`."""
     upwards: bool = False
+    """True if the last band runs first, so that X dies from its end."""
 
 
 @keywords
@@ -72,108 +66,73 @@ class TiledKind(StrEnum):
 @keywords
 @dataclass(frozen=True, slots=True)
 class TiledTensor:
-    """A tensor of the tiled program in the slab: rows of a buffer of the untiled graph.
-
-    Parameters
-    ----------
-    name
-        Unique name; that of the buffer if it is the whole buffer.
-    buffer
-        Id of the buffer in the untiled graph.
-    first, rows
-        First row, and number of rows; `(0, 0)` for a buffer that is not tiled. A band may compute
-        rows that are wrong, beyond those that are read.
-    place, shift
-        Number of the place in which it lies, and bytes from the start of the place.
-    size
-        Bytes, not rounded.
-    """
+    """A tensor of the tiled program in the slab: rows of a buffer of the untiled graph."""
 
     name: str
+    """Unique name; that of the buffer if it is the whole buffer."""
     buffer: int
+    """Id of the buffer in the untiled graph."""
     first: int
     rows: int
+    """`first` and `rows`: first row, and number of rows; `(0, 0)` for a buffer that is not tiled. A
+    band may compute rows that are wrong, beyond those that are read."""
     place: int
     shift: int
+    """`place` and `shift`: number of the place in which it lies, and bytes from the start of the
+    place."""
     size: int
+    """Bytes, not rounded."""
 
 
 @keywords
 @dataclass(frozen=True, slots=True)
 class TiledOp:
-    """An op of the tiled program; its id is that of the op in :attr:`TiledGraph.graph`.
-
-    Parameters
-    ----------
-    kind
-        Kind of op.
-    op
-        Id of the op in the untiled graph; None for slices and joins.
-    reads
-        Pairs of a buffer of the untiled graph and the number of the tensor that stands for it; of a
-        join the tensors, in ascending rows. A slice of `reads[0]` begins at the row
-        `tensors[writes[0]].first - tensors[reads[0][1]].first` of it.
-    writes
-        Numbers of the tensors.
-    stage, band
-        Number of the stage, and of the band by rows; -1 outside of stages.
-    copies
-        True for a slice that moves bytes; other slices and joins find their bytes in place.
-    """
+    """An op of the tiled program; its id is that of the op in :attr:`TiledGraph.graph`."""
 
     kind: TiledKind
     op: int | None
+    """Id of the op in the untiled graph; None for slices and joins."""
     reads: tuple[tuple[int, int], ...]
+    """Pairs of a buffer of the untiled graph and the number of the tensor that stands for it; of a
+    join the tensors, in ascending rows. A slice of `reads[0]` begins at the row
+    `tensors[writes[0]].first - tensors[reads[0][1]].first` of it."""
     writes: tuple[int, ...]
+    """Numbers of the tensors."""
     stage: int = -1
     band: int = -1
+    """`stage` and `band`: number of the stage, and of the band by rows; -1 outside of stages."""
     copies: bool = False
+    """True for a slice that moves bytes; other slices and joins find their bytes in place."""
 
 
 @keywords
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Bytes that move as one: a tensor with all tensors that lie inside it.
-
-    Parameters
-    ----------
-    size
-        Bytes, rounded.
-    pieces
-        Pairs of a buffer of the planned graph and its distance from the start of the place.
-    """
+    """Bytes that move as one: a tensor with all tensors that lie inside it."""
 
     size: int
+    """Bytes, rounded."""
     pieces: tuple[tuple[int, int], ...]
+    """Pairs of a buffer of the planned graph and its distance from the start of the place."""
 
 
 @keywords
 @dataclass(frozen=True)
 class TiledGraph:
-    """Stages in bands as an ordinary graph, with what each of its ops and buffers is.
-
-    Parameters
-    ----------
-    source
-        Row maps of the untiled graph.
-    tiling
-        The stages.
-    graph
-        The graph to plan: one op per entry of `ops`, buffers are pieces, or workspace.
-    ops
-        The ops by id.
-    tensors
-        The tensors in the slab, without workspace.
-    places
-        The places; each piece belongs to one.
-    """
+    """Stages in bands as an ordinary graph, with what each of its ops and buffers is."""
 
     source: Rows
+    """Row maps of the untiled graph."""
     tiling: Tiling
+    """The stages."""
     graph: Graph
+    """The graph to plan: one op per entry of `ops`, buffers are pieces, or workspace."""
     ops: tuple[TiledOp, ...]
+    """The ops by id."""
     tensors: tuple[TiledTensor, ...]
+    """The tensors in the slab, without workspace."""
     places: tuple[Place, ...]
+    """The places; each piece belongs to one."""
 
     def offsets(self, plan: Plan) -> tuple[int | None, ...]:
         """Return the offset of each tensor in the slab; None for one that lies outside of it."""

@@ -25,21 +25,14 @@ FEW_INPUTS = 3
 
 
 class Availability(NamedTuple):
-    """When inputs are available to an op.
-
-    Parameters
-    ----------
-    certain
-        Pairs that are available in every order.
-    never
-        Pairs that are available in no order.
-    implied
-        By each other input, those that are available whenever it is, itself included.
-    """
+    """When inputs are available to an op."""
 
     certain: frozenset[int]
+    """Pairs that are available in every order."""
     never: frozenset[int]
+    """Pairs that are available in no order."""
     implied: dict[int, frozenset[int]]
+    """By each other input, those that are available whenever it is, itself included."""
 
 
 def find_availability(arrays: GraphArrays, op: int, inputs: Iterable[int]) -> Availability:

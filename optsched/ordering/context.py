@@ -39,19 +39,13 @@ OP_WORK = 8
 
 @dataclass(frozen=True, slots=True)
 class BlockFamily:
-    """Identical blocks of ops: swapping any two of them leaves the problem unchanged.
-
-    Parameters
-    ----------
-    rows
-        Shape `(blocks, ops)`: ops in the same column change places.
-    column
-        A column whose ops run in the order of the rows, by edges that were added. In that case only
-        blocks whose op of this column has run may still be swapped. None without such edges.
-    """
+    """Identical blocks of ops: swapping any two of them leaves the problem unchanged."""
 
     rows: IntArray
+    """Shape `(blocks, ops)`: ops in the same column change places."""
     column: int | None = None
+    """A column whose ops run in the order of the rows, by edges that were added. In that case only
+    blocks whose op of this column has run may still be swapped. None without such edges."""
 
 
 class OutOfTimeError(Exception):
@@ -60,31 +54,20 @@ class OutOfTimeError(Exception):
 
 @dataclass
 class SearchContext:
-    """A problem together with the state that all its searches share.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    rules, effort
-        Rules that may be used, and the numbers that limit each of them.
-    clock
-        Once it has expired, :meth:`check_time` raises.
-    priority
-        Shape `(n,)`: an estimate of the bytes that each op forces (default: its rise).
-    statistics
-        Counters that the searches add to.
-    ended
-        Set when the result is complete: the clock then counts as expired.
-    """
+    """A problem together with the state that all its searches share."""
 
     problem: OrderingProblem
     rules: OrderingRules = ALL_RULES
     effort: OrderingEffort = EFFORT
+    """`rules` and `effort`: rules that may be used, and the numbers that limit each of them."""
     clock: Clock = field(default_factory=lambda: Clock.of(Limits()))
+    """Once it has expired, :meth:`check_time` raises."""
     priority: IntArray | None = None
+    """Shape `(n,)`: an estimate of the bytes that each op forces (default: its rise)."""
     statistics: Statistics = field(default_factory=Statistics)
+    """Counters that the searches add to."""
     ended: threading.Event = field(default_factory=threading.Event)
+    """Set when the result is complete: the clock then counts as expired."""
 
     def __post_init__(self) -> None:
         problem = self.problem

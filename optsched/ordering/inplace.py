@@ -51,22 +51,16 @@ class TooManySavingsError(UsageError):
 
 
 class Savings(NamedTuple):
-    """Savings of all ops: op `v` has the savings `ptr[v]` to `ptr[v + 1]`.
-
-    Parameters
-    ----------
-    ptr
-        Shape `(n + 1,)`.
-    value
-        Shape `(savings,)`: bytes.
-    need_ptr, need
-        Rows by saving: the shared buffers, at least one, whose last user must be the op.
-    """
+    """Savings of all ops: op `v` has the savings `ptr[v]` to `ptr[v + 1]`."""
 
     ptr: IntArray
+    """Shape `(n + 1,)`."""
     value: IntArray
+    """Shape `(savings,)`: bytes."""
     need_ptr: IntArray
     need: IntArray
+    """`need_ptr` and `need`: rows by saving: the shared buffers, at least one, whose last user must
+    be the op."""
 
 
 Saving = tuple[int, frozenset[int]]

@@ -49,28 +49,19 @@ from optsched.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class MovesOutcome:
-    """The order within a peak that moves fewest ops, as far as it is known.
-
-    Parameters
-    ----------
-    order
-        An order that moves few ops; None if no order is known.
-    moved
-        Number of ops that it moves; meaningless if `order` is None.
-    bound
-        Lower bound on the moved ops of every order within the peak.
-    complete
-        True if the search was not stopped: `moved` is minimal, or no order is within both limits.
-    next_peak
-        If complete and without an order: a lower bound on the peak of every order within the limit
-        on moves; None if such an order does not exist.
-    """
+    """The order within a peak that moves fewest ops, as far as it is known."""
 
     order: tuple[int, ...] | None
+    """An order that moves few ops; None if no order is known."""
     moved: int
+    """Number of ops that it moves; meaningless if `order` is None."""
     bound: int
+    """Lower bound on the moved ops of every order within the peak."""
     complete: bool
+    """True if the search was not stopped: `moved` is minimal, or no order is within both limits."""
     next_peak: int | None = None
+    """If complete and without an order: a lower bound on the peak of every order within the limit
+    on moves; None if such an order does not exist."""
 
 
 def fewest_moves(
@@ -135,27 +126,18 @@ def fewest_moves(
 
 @dataclass(frozen=True, slots=True)
 class PeakOutcome:
-    """The order of least peak with a limit on moved ops, as far as it is known.
-
-    Parameters
-    ----------
-    order
-        The best order found; None if no order is known.
-    peak
-        Peak of that order, in bytes; meaningless if `order` is None.
-    bound
-        Lower bound on the peak of every order within the limit.
-    feasible
-        False if no order is within the limit; None if that is unknown.
-    moved_bound
-        Lower bound on the moved ops of every order of the graph.
-    """
+    """The order of least peak with a limit on moved ops, as far as it is known."""
 
     order: tuple[int, ...] | None
+    """The best order found; None if no order is known."""
     peak: int
+    """Peak of that order, in bytes; meaningless if `order` is None."""
     bound: int
+    """Lower bound on the peak of every order within the limit."""
     feasible: bool | None
+    """False if no order is within the limit; None if that is unknown."""
     moved_bound: int
+    """Lower bound on the moved ops of every order of the graph."""
 
 
 def least_peak_within(

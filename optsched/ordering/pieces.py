@@ -27,34 +27,23 @@ from optsched.ordering.problem import OrderingProblem, as_lists, build_problem, 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Ops between two states that every order passes, numbered by their step in the baseline.
-
-    Parameters
-    ----------
-    ops
-        Op ids in the sequence of the baseline.
-    live
-        Bytes live before the first of them.
-    needs
-        By op: mask of the ops that must have ended before it starts.
-    after
-        By op: its direct successors.
-    rise, delta
-        As for :class:`optsched.ordering.problem.OrderingProblem`.
-    releases
-        By op: shared buffers that it may release, each as a mask of its users and its bytes.
-    savings
-        By op: bytes that it may save, each with the mask of ops that must have ended.
-    """
+    """Ops between two states that every order passes, numbered by their step in the baseline."""
 
     ops: tuple[int, ...]
+    """Op ids in the sequence of the baseline."""
     live: int
+    """Bytes live before the first of them."""
     needs: tuple[int, ...]
+    """By op: mask of the ops that must have ended before it starts."""
     after: tuple[tuple[int, ...], ...]
+    """By op: its direct successors."""
     rise: tuple[int, ...]
     delta: tuple[int, ...]
+    """`rise` and `delta`: as for :class:`optsched.ordering.problem.OrderingProblem`."""
     releases: tuple[tuple[tuple[int, int], ...], ...]
+    """By op: shared buffers that it may release, each as a mask of its users and its bytes."""
     savings: tuple[tuple[tuple[int, int], ...], ...]
+    """By op: bytes that it may save, each with the mask of ops that must have ended."""
 
     def running(self, i: int, done: int, live: int) -> int:
         """Return the live bytes while an op runs."""

@@ -32,43 +32,34 @@ from optsched.ordering.inplace import Savings, graph_savings, pack_savings
 
 
 class OrderingProblem(NamedTuple):
-    """Ops and shared buffers as flat arrays; row `i` of an index is `index[ptr[i]:ptr[i + 1]]`.
-
-    Parameters
-    ----------
-    pred_ptr, pred, succ_ptr, succ
-        Rows by op: the ops directly before it, and those directly after it.
-    read_ptr, read
-        Rows by op: the shared buffers that it uses.
-    user_ptr, user
-        Rows by shared buffer: the ops that use it.
-    rise, delta
-        Shape `(n,)`, bytes: live bytes while the op runs, and after it has ended, less those before
-        it; without the shared buffers that end.
-    size
-        Shape `(m,)`: bytes of the shared buffers, all positive.
-    saving_ptr, saving, need_ptr, need
-        The fields of :class:`optsched.ordering.inplace.Savings`.
-    base
-        Bytes live before the first op.
-    """
+    """Ops and shared buffers as flat arrays; row `i` of an index is `index[ptr[i]:ptr[i + 1]]`."""
 
     pred_ptr: IntArray
     pred: IntArray
     succ_ptr: IntArray
     succ: IntArray
+    """`pred_ptr`, `pred`, `succ_ptr` and `succ`: rows by op: the ops directly before it, and those
+    directly after it."""
     read_ptr: IntArray
     read: IntArray
+    """`read_ptr` and `read`: rows by op: the shared buffers that it uses."""
     user_ptr: IntArray
     user: IntArray
+    """`user_ptr` and `user`: rows by shared buffer: the ops that use it."""
     rise: IntArray
     delta: IntArray
+    """`rise` and `delta`: shape `(n,)`, bytes: live bytes while the op runs, and after it has
+    ended, less those before it; without the shared buffers that end."""
     size: IntArray
+    """Shape `(m,)`: bytes of the shared buffers, all positive."""
     saving_ptr: IntArray
     saving: IntArray
     need_ptr: IntArray
     need: IntArray
+    """`saving_ptr`, `saving`, `need_ptr` and `need`: the fields of
+    :class:`optsched.ordering.inplace.Savings`."""
     base: int
+    """Bytes live before the first op."""
 
     @property
     def savings(self) -> Savings:

@@ -27,30 +27,21 @@ MOST_PAIRS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OpenTree:
-    """An unfinished tree of a budget: every order within the budget is in an open part.
-
-    Parameters
-    ----------
-    budget
-        Live bytes.
-    rows
-        The open parts. A row has the number of leading pairs that it shares with the part before,
-        then its other pairs. The pair of ops `u` before `v` is the number `u * n + v`. For example,
-        with `n = 10`, `((0, 12, 13), (1, 31))` is a part with the pairs (1, 2), (1, 3), and one
-        with (1, 2), (3, 1).
-    at_hand
-        Number of parts, at the end of `rows`, that belong to the part being divided.
-    root
-        Number of leading pairs that are known in all of that part.
-    patience
-        Branches to look at before the division of that part is restarted.
-    """
+    """An unfinished tree of a budget: every order within the budget is in an open part."""
 
     budget: int
+    """Live bytes."""
     rows: tuple[tuple[int, ...], ...]
+    """The open parts. A row has the number of leading pairs that it shares with the part before,
+    then its other pairs. The pair of ops `u` before `v` is the number `u * n + v`. For example,
+    with `n = 10`, `((0, 12, 13), (1, 31))` is a part with the pairs (1, 2), (1, 3), and one with
+    (1, 2), (3, 1)."""
     at_hand: int = 0
+    """Number of parts, at the end of `rows`, that belong to the part being divided."""
     root: int = 0
+    """Number of leading pairs that are known in all of that part."""
     patience: int = 0
+    """Branches to look at before the division of that part is restarted."""
 
     def parts(self, ops: int) -> Iterator[IntArray]:
         """Yield the pairs of each part, shape `(pairs, 2)`.
@@ -95,31 +86,21 @@ def pack_parts(parts: Sequence[IntArray], ops: int) -> tuple[tuple[int, ...], ..
 
 @dataclass(frozen=True, slots=True)
 class OrderProgress:
-    """The state of an unfinished search of orders, apart from its orders and bounds.
-
-    Parameters
-    ----------
-    steps
-        Number of steps of the schedule that are done and need not be repeated.
-    stride
-        Bytes between the bound and the next budget; 0 if no budget was decided.
-    failure_counts
-        Failure counts: how often a contradiction was found at each op of the graph; or empty. A
-        tree of precedences gains most from looking at the right ops first.
-    columns
-        For each family of identical blocks, the column of the op that they run in order.
-    trees
-        Open trees, in ids of the problem of `digest`; the latest last.
-    digest
-        Digest of that problem and of the trees. The trees do not hold for another problem.
-    """
+    """The state of an unfinished search of orders, apart from its orders and bounds."""
 
     steps: int = 0
+    """Number of steps of the schedule that are done and need not be repeated."""
     stride: int = 0
+    """Bytes between the bound and the next budget; 0 if no budget was decided."""
     failure_counts: tuple[int, ...] = ()
+    """Failure counts: how often a contradiction was found at each op of the graph; or empty. A tree
+    of precedences gains most from looking at the right ops first."""
     columns: tuple[int, ...] = ()
+    """For each family of identical blocks, the column of the op that they run in order."""
     trees: tuple[OpenTree, ...] = ()
+    """Open trees, in ids of the problem of `digest`; the latest last."""
     digest: bytes = field(default=b"", repr=False)
+    """Digest of that problem and of the trees. The trees do not hold for another problem."""
 
     def sealed(self, problem: OrderingProblem) -> OrderProgress:
         """Return a copy with the latest trees that fit the limits, and their digest."""

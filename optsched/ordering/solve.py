@@ -27,33 +27,22 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class OrderOutcome:
-    """The best order of a graph that was found, with a lower bound on the peak.
-
-    Parameters
-    ----------
-    order
-        Op ids of the best order found.
-    peak
-        Peak memory of that order, in bytes.
-    bound
-        Lower bound on the peak of every order, in bytes.
-    proof
-        Kind of proof of the bound if it equals the peak; else None.
-    stop_reason
-        Why the search ended.
-    statistics
-        Counters of the search.
-    progress
-        State of the search, from which a later one can resume.
-    """
+    """The best order of a graph that was found, with a lower bound on the peak."""
 
     order: tuple[int, ...]
+    """Op ids of the best order found."""
     peak: int
+    """Peak memory of that order, in bytes."""
     bound: int
+    """Lower bound on the peak of every order, in bytes."""
     proof: Proof | None
+    """Kind of proof of the bound if it equals the peak; else None."""
     stop_reason: StopReason
+    """Why the search ended."""
     statistics: Statistics
+    """Counters of the search."""
     progress: OrderProgress = NOTHING_DONE
+    """State of the search, from which a later one can resume."""
 
 
 def solve_order(

@@ -19,18 +19,12 @@ PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*%\s*")
 
 @dataclass(frozen=True, slots=True)
 class MinGain:
-    """The least number of bytes that another order must save; both limits hold.
-
-    Parameters
-    ----------
-    share
-        Least saving as a part of what the compiler's own order needs.
-    size
-        Least saving in bytes.
-    """
+    """The least number of bytes that another order must save; both limits hold."""
 
     share: Fraction = Fraction(1, 1000)
+    """Least saving as a part of what the compiler's own order needs."""
     size: int = 1 << 16
+    """Least saving in bytes."""
 
     def __str__(self) -> str:
         percent = f"{float(self.share * 100):g} %"

@@ -21,72 +21,50 @@ MAX_RECORDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """The decision for one graph that a compiler passed to a plugin.
-
-    Parameters
-    ----------
-    plugin, name
-        Names of the compiler and of its graph.
-    ops
-        Number of ops.
-    before, after
-        Peak in bytes of the compiler's own order, and of the order that was returned; None if they
-        were not computed.
-    bound
-        Lower bound on the peak of every order, in bytes, for the graph of ops and buffers.
-    proof
-        Name of the proof if `after` equals the bound, such as `order search`; else empty.
-    order
-        Source of the order, such as `optimum`, and other choices made with it.
-    reason
-        Reason for which the compiler's own order was kept; empty if it was replaced.
-    seconds
-        Time that the plugin took, including its solver.
-    solver_seconds
-        Time of the solver alone.
-    note
-        Bytes that the figures leave out; empty if there are none.
-    fusion
-        The fused nodes that were cut, why, and what it costs; empty if none was.
-    cached
-        True if the graph came from the compiler's cache: the figures are those of an earlier
-        compilation with the same settings.
-    measured
-        Bytes that the graph was measured to need while it ran, to compare with the planned peak;
-        None if it was not measured. Inputs count if the graph was to free them, or did.
-    measured_note
-        Inputs that the measured call freed though the plan does not, or the reverse.
-    measured_apart
-        Bytes that kernel libraries such as oneDNN took themselves, beyond the measured ones.
-    answer
-        The answer in one sentence, for a training step that was to fit a peak; else empty.
-    front
-        Simulated peak in bytes and extra compute, as a share of a step, of the splits that were
-        tried for it and that no other one beats, from the largest peak down.
-    saved
-        Bytes that a training step's forward graph saves for its backward graph; 0 if not known.
-    """
+    """The decision for one graph that a compiler passed to a plugin."""
 
     plugin: str
     name: str
+    """`plugin` and `name`: names of the compiler and of its graph."""
     ops: int
+    """Number of ops."""
     before: int | None = None
     after: int | None = None
+    """`before` and `after`: peak in bytes of the compiler's own order, and of the order that was
+    returned; None if they were not computed."""
     bound: int | None = None
+    """Lower bound on the peak of every order, in bytes, for the graph of ops and buffers."""
     proof: str = ""
+    """Name of the proof if `after` equals the bound, such as `order search`; else empty."""
     order: str = ""
+    """Source of the order, such as `optimum`, and other choices made with it."""
     reason: str = ""
+    """Reason for which the compiler's own order was kept; empty if it was replaced."""
     seconds: float = 0.0
+    """Time that the plugin took, including its solver."""
     solver_seconds: float = 0.0
+    """Time of the solver alone."""
     note: str = ""
+    """Bytes that the figures leave out; empty if there are none."""
     fusion: str = ""
+    """The fused nodes that were cut, why, and what it costs; empty if none was."""
     cached: bool = False
+    """True if the graph came from the compiler's cache: the figures are those of an earlier
+    compilation with the same settings."""
     measured: int | None = None
+    """Bytes that the graph was measured to need while it ran, to compare with the planned peak;
+    None if it was not measured. Inputs count if the graph was to free them, or did."""
     measured_note: str = ""
+    """Inputs that the measured call freed though the plan does not, or the reverse."""
     measured_apart: int = 0
+    """Bytes that kernel libraries such as oneDNN took themselves, beyond the measured ones."""
     answer: str = ""
+    """The answer in one sentence, for a training step that was to fit a peak; else empty."""
     front: tuple[tuple[int, float], ...] = ()
+    """Simulated peak in bytes and extra compute, as a share of a step, of the splits that were
+    tried for it and that no other one beats, from the largest peak down."""
     saved: int = 0
+    """Bytes that a training step's forward graph saves for its backward graph; 0 if not known."""
 
     @property
     def planned(self) -> int | None:

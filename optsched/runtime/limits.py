@@ -128,24 +128,16 @@ def optimality_gap(incumbent: int, bound: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Progress report of a solver.
-
-    Parameters
-    ----------
-    seconds
-        Seconds since the solver started.
-    incumbent
-        Best value of the objective so far, or None.
-    bound
-        Best bound on the objective so far.
-    source
-        Name of the heuristic, bound or engine that improved one of them.
-    """
+    """Progress report of a solver."""
 
     seconds: float
+    """Seconds since the solver started."""
     incumbent: int | None
+    """Best value of the objective so far, or None."""
     bound: int
+    """Best bound on the objective so far."""
     source: str
+    """Name of the heuristic, bound or engine that improved one of them."""
 
 
 OnEvent = Callable[[Event], None]

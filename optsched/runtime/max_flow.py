@@ -17,21 +17,14 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Flow(NamedTuple):
-    """A flow and a cut of the same value.
-
-    Parameters
-    ----------
-    value
-        Units that flow from source to sink.
-    sent
-        Shape `(arcs,)`: units on each arc.
-    inside
-        Nodes on the source's side of the cut.
-    """
+    """A flow and a cut of the same value."""
 
     value: int
+    """Units that flow from source to sink."""
     sent: IntArray
+    """Shape `(arcs,)`: units on each arc."""
     inside: IntArray
+    """Nodes on the source's side of the cut."""
 
 
 def largest_flow(

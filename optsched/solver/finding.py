@@ -21,21 +21,14 @@ SPILLED = "spilled"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound: no plan that the question allows has fewer bytes.
-
-    Parameters
-    ----------
-    quantity
-        Quantity that is bounded: an :class:`Objective`, :data:`MOVED` or :data:`SPILLED`.
-    value
-        Bytes; for moves, ops of the baseline.
-    proof
-        Kind of proof; a CLAIMED bound is a solver's word and closes nothing.
-    """
+    """A lower bound: no plan that the question allows has fewer bytes."""
 
     quantity: str
+    """Quantity that is bounded: an :class:`Objective`, :data:`MOVED` or :data:`SPILLED`."""
     value: int
+    """Bytes; for moves, ops of the baseline."""
     proof: Proof
+    """Kind of proof; a CLAIMED bound is a solver's word and closes nothing."""
 
     @property
     def rank(self) -> tuple[int, bool]:
@@ -45,36 +38,24 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Finding(Generic[PlanType]):
-    """Results of a stage; any part may be empty.
-
-    Parameters
-    ----------
-    source
-        Name of the heuristic, bound or engine, for progress reports.
-    plans
-        Plans, or offsets of a packing problem. The checker sees each one.
-    orders
-        Orders worth packing.
-    bounds
-        Lower bounds, proved or claimed.
-    more
-        True if the stage could find more, given more time.
-    trial
-        True for plans of heuristics, which users may add: a wrong one is logged and dropped.
-    statistics
-        Counters of the engine by name.
-    packing
-        Packing in pools of the order of the plan, or of an order that has no plan.
-    """
+    """Results of a stage; any part may be empty."""
 
     source: str
+    """Name of the heuristic, bound or engine, for progress reports."""
     plans: tuple[PlanType, ...] = ()
+    """Plans, or offsets of a packing problem. The checker sees each one."""
     orders: tuple[Order, ...] = ()
+    """Orders worth packing."""
     bounds: tuple[Bound, ...] = ()
+    """Lower bounds, proved or claimed."""
     more: bool = False
+    """True if the stage could find more, given more time."""
     trial: bool = False
+    """True for plans of heuristics, which users may add: a wrong one is logged and dropped."""
     statistics: Mapping[str, int] = field(default_factory=dict)
+    """Counters of the engine by name."""
     packing: PackingResult | None = None
+    """Packing in pools of the order of the plan, or of an order that has no plan."""
 
 
 def peak_bound(value: int, proof: Proof | None = None) -> tuple[Bound, ...]:

@@ -30,45 +30,32 @@ Digests = dict[bytes, None]
 
 @dataclass(slots=True)
 class Resume:
-    """State from which a later search starts, beside the best plan.
-
-    Parameters
-    ----------
-    peak_bound, peak_proof
-        Lower bound on the peak of every order, and its proof.
-    refuted_slab
-        No plan has a slab of this many bytes or less.
-    pool_peaks
-        Bytes that the pools need together if each is planned alone; a lower bound on the slab.
-    orders
-        The best orders, best first.
-    rounds
-        State of the search of orders.
-    packed, seen
-        Digests of packings that are settled, and of live ranges that were packed for a while.
-    graph
-        Digest of the planned graph, in its memory model and under its rules. A search of another
-        graph cannot be resumed.
-    units
-        Number of searches that led to this state, as the caller counts them.
-    code
-        Digest of the code that left the state; empty if its caller does not say.
-    searches
-        Number of the latest search of this run that drew random numbers; its seed.
-    """
+    """State from which a later search starts, beside the best plan."""
 
     peak_bound: int = 0
     peak_proof: Proof = Proof.BOUND
+    """`peak_bound` and `peak_proof`: lower bound on the peak of every order, and its proof."""
     refuted_slab: int = -1
+    """No plan has a slab of this many bytes or less."""
     pool_peaks: int = 0
+    """Bytes that the pools need together if each is planned alone; a lower bound on the slab."""
     orders: tuple[tuple[int, ...], ...] = ()
+    """The best orders, best first."""
     rounds: OrderProgress = NOTHING_DONE
+    """State of the search of orders."""
     packed: Digests = field(default_factory=dict)
     seen: Digests = field(default_factory=dict)
+    """`packed` and `seen`: digests of packings that are settled, and of live ranges that were
+    packed for a while."""
     graph: bytes = b""
+    """Digest of the planned graph, in its memory model and under its rules. A search of another
+    graph cannot be resumed."""
     units: int = field(default=0, compare=False)
+    """Number of searches that led to this state, as the caller counts them."""
     code: str = field(default="", compare=False)
+    """Digest of the code that left the state; empty if its caller does not say."""
     searches: int = field(default=0, compare=False)
+    """Number of the latest search of this run that drew random numbers; its seed."""
 
     def __post_init__(self) -> None:
         # Lists from a file become sets; the order in them decides which are dropped first.

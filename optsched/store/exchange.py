@@ -220,20 +220,14 @@ def _take_bound(
 
 @dataclass(slots=True)
 class Taken:
-    """Counts of records from elsewhere, by outcome.
-
-    Parameters
-    ----------
-    new, known, refused
-        Number of records with new content, without, and rejected.
-    troubles
-        Reasons for which records, or bounds of them, were rejected.
-    """
+    """Counts of records from elsewhere, by outcome."""
 
     new: int = 0
     known: int = 0
     refused: int = 0
+    """`new`, `known` and `refused`: number of records with new content, without, and rejected."""
     troubles: list[str] = field(default_factory=list)
+    """Reasons for which records, or bounds of them, were rejected."""
 
 
 def take_all(store: PlanStore, documents: Iterable[object], *, trust: bool = False) -> Taken:

@@ -31,34 +31,25 @@ class PreparedPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class PreparedResult:
-    """The parts of a result that are stored, as plain data that can be sent between processes.
-
-    Parameters
-    ----------
-    graph, question, objective
-        The graph, the rest of the question as a store writes it, and its objective.
-    plan
-        The packed plan, or None.
-    bounds
-        Quantity, bytes and kind of proof of each bound; the proof may be empty.
-    stop_reason
-        Why the search ended.
-    search, units
-        Packed state for the next search, and its units of work; None: keep
-        the stored state.
-    among
-        The plans that the result is about, in words; empty if they are all of the graph's.
-    """
+    """The parts of a result that are stored, as plain data that can be sent between processes."""
 
     graph: rows.GraphRow
     question: str
     objective: Objective
+    """`graph`, `question` and `objective`: the graph, the rest of the question as a store writes
+    it, and its objective."""
     plan: PreparedPlan | None
+    """The packed plan, or None."""
     bounds: tuple[tuple[Objective, int, str], ...]
+    """Quantity, bytes and kind of proof of each bound; the proof may be empty."""
     stop_reason: StopReason
+    """Why the search ended."""
     search: bytes | None = None
     units: int = 0
+    """`search` and `units`: packed state for the next search, and its units of work; None: keep the
+    stored state."""
     among: str = ""
+    """The plans that the result is about, in words; empty if they are all of the graph's."""
 
 
 def prepare_result(

@@ -111,30 +111,20 @@ def check_answer(
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound: no plan that answers the question needs less.
-
-    Parameters
-    ----------
-    quantity
-        Quantity that is bounded.
-    value
-        Bytes.
-    proof
-        Code of a :class:`Proof`; empty for a bound that an engine proved on the way to one.
-    certified
-        True if the store has a certificate that the checker accepted.
-    provenance
-        Origin of the bound: versions, limits, machine (:func:`provenance`).
-    withdrawn
-        Reason why it no longer counts; empty if it does.
-    """
+    """A lower bound: no plan that answers the question needs less."""
 
     quantity: Objective
+    """Quantity that is bounded."""
     value: int
+    """Bytes."""
     proof: str = ""
+    """Code of a :class:`Proof`; empty for a bound that an engine proved on the way to one."""
     certified: bool = False
+    """True if the store has a certificate that the checker accepted."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Origin of the bound: versions, limits, machine (:func:`provenance`)."""
     withdrawn: str = ""
+    """Reason why it no longer counts; empty if it does."""
 
     @property
     def counts(self) -> bool:
@@ -149,64 +139,46 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class RecordChange:
-    """One entry of a record's history.
-
-    Parameters
-    ----------
-    number
-        Ascending in the full store, regardless of clocks.
-    what
-        `plan`, `bound`, `certificate`, `withdrawn` ...
-    detail
-        The numbers.
-    at
-        Seconds since 1970 by the clock of the machine that wrote it; deletion by age uses it.
-    """
+    """One entry of a record's history."""
 
     number: int
+    """Ascending in the full store, regardless of clocks."""
     what: str
+    """`plan`, `bound`, `certificate`, `withdrawn` ..."""
     detail: Mapping[str, Any]
+    """The numbers."""
     at: float
+    """Seconds since 1970 by the clock of the machine that wrote it; deletion by age uses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """All that a store knows about a question, without the plan and the certificate.
-
-    Parameters
-    ----------
-    number
-        Number of the record in its file.
-    key
-        Key of the graph (:func:`optsched.store.graph_key`).
-    objective, capacity
-        Quantity to minimize first, and bytes of slab that are enough; None for the minimum.
-    name, memory_model, ops, buffers, bytes
-        Of the graph that was stored first: name, memory model, counts, and bytes of all buffers.
-    peak, slab
-        Bytes of the best plan; None where there is none yet.
-    provenance
-        Origin of the plan.
-    bounds
-        All bounds that were proved, claimed or withdrawn.
-    search_bytes
-        Size of the stored state of a search; 0 without one.
-    """
+    """All that a store knows about a question, without the plan and the certificate."""
 
     number: int
+    """Number of the record in its file."""
     key: str
+    """Key of the graph (:func:`optsched.store.graph_key`)."""
     objective: Objective
     capacity: int | None
+    """`objective` and `capacity`: quantity to minimize first, and bytes of slab that are enough;
+    None for the minimum."""
     name: str
     memory_model: str
     ops: int
     buffers: int
     bytes: int
+    """`name`, `memory_model`, `ops`, `buffers` and `bytes`: of the graph that was stored first:
+    name, memory model, counts, and bytes of all buffers."""
     peak: int | None
     slab: int | None
+    """`peak` and `slab`: bytes of the best plan; None where there is none yet."""
     provenance: Mapping[str, Any]
+    """Origin of the plan."""
     bounds: tuple[Bound, ...]
+    """All bounds that were proved, claimed or withdrawn."""
     search_bytes: int
+    """Size of the stored state of a search; 0 without one."""
 
     @property
     def among(self) -> str:

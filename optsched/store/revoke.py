@@ -33,20 +33,15 @@ _RULE = re.compile(r"([A-Za-z][\w.-]*)(==|<=|>=|<|>)(\d+(?:\.\d+)*)(?::(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that selects bounds to withdraw.
-
-    Parameters
-    ----------
-    package, relation, version
-        A bound is meant if it was proved with such a version of the package.
-    proof
-        Kind of proof of the bound; empty for any.
-    """
+    """A rule that selects bounds to withdraw."""
 
     package: str
     relation: str
     version: tuple[int, ...]
+    """`package`, `relation` and `version`: a bound is meant if it was proved with such a version of
+    the package."""
     proof: str = ""
+    """Kind of proof of the bound; empty for any."""
 
     def __str__(self) -> str:
         version = ".".join(map(str, self.version)) or "0"

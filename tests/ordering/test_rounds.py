@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields, replace
 from itertools import combinations, pairwise, product
 from types import SimpleNamespace
@@ -200,8 +201,8 @@ def test_graph_without_ops() -> None:
 
 def test_rules_are_switches_and_documented() -> None:
     assert all(value is True for value in (getattr(ALL_RULES, name) for name in NAMES))
-    for name in NAMES:
-        assert f"    {name}\n" in (OrderingRules.__doc__ or "")
+    text = inspect.getsource(OrderingRules)
+    assert [x for x in NAMES if f'    {x}: bool = True\n    """' not in text] == []
 
 
 @pytest.mark.parametrize("gap", [1, 2, 7, 300])

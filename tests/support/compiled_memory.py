@@ -76,21 +76,14 @@ class Call:
 
 @dataclass(frozen=True)
 class StepMemory:
-    """Bytes of a step.
-
-    Parameters
-    ----------
-    calls
-        Of its compiled graphs, in the order in which they ran.
-    peak
-        Maximum bytes that the full step adds.
-    outside
-        By how much what lives outside of the calls grows at most: gradients that are accumulated.
-    """
+    """Bytes of a step."""
 
     calls: tuple[Call, ...]
+    """Of its compiled graphs, in the order in which they ran."""
     peak: int
+    """Maximum bytes that the full step adds."""
     outside: int
+    """By how much what lives outside of the calls grows at most: gradients that are accumulated."""
 
 
 def measure_step(step: Callable[[], object]) -> StepMemory:
@@ -158,19 +151,13 @@ class Generated:
 
 @dataclass
 class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
-    """Runs one of Inductor's orders, and says beforehand what it will need.
-
-    Parameters
-    ----------
-    method
-        `baseline`, `lpmf`, `bfs` or `dfs`, or a function of the facts that returns an order. Where
-        a guard forbids the order, the baseline runs.
-    reuse
-        True if freed buffers are reused.
-    """
+    """Runs one of Inductor's orders, and says beforehand what it will need."""
 
     method: str | Callable[[WrapperFacts], Order]
+    """`baseline`, `lpmf`, `bfs` or `dfs`, or a function of the facts that returns an order. Where a
+    guard forbids the order, the baseline runs."""
     reuse: bool = True
+    """True if freed buffers are reused."""
     facts: list[WrapperFacts] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     said: list[Simulation] = field(default_factory=list)

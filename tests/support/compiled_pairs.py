@@ -17,23 +17,16 @@ from tests.support.random_modules import RandomModule
 
 @dataclass(frozen=True)
 class Pair:
-    """Results for one module.
-
-    Parameters
-    ----------
-    error
-        Largest difference of the result, a gradient or a mutated buffer from those of the module
-        that is not compiled.
-    before, after
-        Memory of the calls, of Inductor's own order and of ours.
-    reordered
-        Number of graphs with another order than Inductor's.
-    """
+    """Results for one module."""
 
     error: float
+    """Largest difference of the result, a gradient or a mutated buffer from those of the module
+    that is not compiled."""
     before: list[Call]
     after: list[Call]
+    """`before` and `after`: memory of the calls, of Inductor's own order and of ours."""
     reordered: int
+    """Number of graphs with another order than Inductor's."""
 
 
 def run_pair(seed: int, *, kernels: bool, ops: int = 12, time_limit: float = 1.0) -> Pair:

@@ -52,22 +52,15 @@ class _System(ctypes.Structure):
 
 @dataclass
 class FailingDisk:
-    """Behavior of the writes of this process from now on.
-
-    Parameters
-    ----------
-    fail_at
-        The write, truncation, sync or deletion that fails, the first being 1; None for none.
-    how
-        `kill` ends the process by SIGKILL before it, `tear` in its middle; `full` lets it and all
-        that follow say that the disk is full.
-    count
-        Number of them.
-    """
+    """Behavior of the writes of this process from now on."""
 
     fail_at: int | None = None
+    """The write, truncation, sync or deletion that fails, the first being 1; None for none."""
     how: str = "kill"
+    """`kill` ends the process by SIGKILL before it, `tear` in its middle; `full` lets it and all
+    that follow say that the disk is full."""
     count: int = 0
+    """Number of them."""
     kept: list[Any] = field(default_factory=list)
     """Objects that SQLite points to, which must not be deleted."""
 

@@ -20,22 +20,16 @@ from tests.support.fleets import Driver, searched
 
 @dataclass(frozen=True)
 class Recovery:
-    """Results of a fleet.
-
-    Parameters
-    ----------
-    found
-        The record of the run that ended.
-    seconds
-        From the fault to that.
-    broken, ended
-        The driver that met the fault, and the one that ended, which may be the same.
-    """
+    """Results of a fleet."""
 
     found: dict[str, Any]
+    """The record of the run that ended."""
     seconds: float
+    """From the fault to that."""
     broken: Driver
     ended: Driver
+    """`broken` and `ended`: the driver that met the fault, and the one that ended, which may be the
+    same."""
 
 
 Fault = Callable[..., Recovery]

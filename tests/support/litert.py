@@ -25,27 +25,18 @@ KEPT = "litert: inputs kept, tensors of the file, sizes as they are, offsets in 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A packing that LiteRT chose.
-
-    Parameters
-    ----------
-    problem
-        The tensors that lie in the arena, live as the file's order has them, inputs throughout.
-    offsets
-        Their first bytes in it, shape `(k,)`.
-    arena
-        Bytes from the first to the last of all that is in the arena, temporaries included.
-    shared
-        Pairs of an operator's output and input at one address: it worked in place.
-    absent
-        Tensors that have no address before the model runs, as their shape is not known.
-    """
+    """A packing that LiteRT chose."""
 
     problem: PackingProblem
+    """The tensors that lie in the arena, live as the file's order has them, inputs throughout."""
     offsets: np.ndarray
+    """Their first bytes in it, shape `(k,)`."""
     arena: int
+    """Bytes from the first to the last of all that is in the arena, temporaries included."""
     shared: tuple[tuple[str, str], ...]
+    """Pairs of an operator's output and input at one address: it worked in place."""
     absent: int
+    """Tensors that have no address before the model runs, as their shape is not known."""
 
     @property
     def slab(self) -> int:

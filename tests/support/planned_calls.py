@@ -27,25 +27,17 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One call of a compiled graph.
-
-    Parameters
-    ----------
-    record
-        The plugin's record of the graph.
-    stock
-        Measured where torch compiled without the plugin.
-    ours
-        Measured with the plugin.
-    plan
-        The plugin's simulations of Inductor's own order and of the one that runs; None where the
-        graph is left alone.
-    """
+    """One call of a compiled graph."""
 
     record: plugins.CompiledGraph
+    """The plugin's record of the graph."""
     stock: CallBytes
+    """Measured where torch compiled without the plugin."""
     ours: CallBytes
+    """Measured with the plugin."""
     plan: tuple[Simulation, Simulation] | None
+    """The plugin's simulations of Inductor's own order and of the one that runs; None where the
+    graph is left alone."""
 
     @property
     def is_left_alone(self) -> bool:

@@ -102,18 +102,12 @@ class StepModule(RandomModule):
 
 @dataclass(frozen=True)
 class RandomStep:
-    """A random training step.
-
-    Parameters
-    ----------
-    seed
-        Equal seeds give equal steps; they go through all kinds, and all losses of each.
-    ops
-        Of its module.
-    """
+    """A random training step."""
 
     seed: int
+    """Equal seeds give equal steps; they go through all kinds, and all losses of each."""
     ops: int = 10
+    """Of its module."""
 
     @property
     def kind(self) -> str:

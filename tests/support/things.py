@@ -12,28 +12,19 @@ from optsched.model.packing_problem import PackingProblem
 
 @dataclass(frozen=True)
 class Thing:
-    """A buffer, or the buffers of a group.
-
-    Parameters
-    ----------
-    members
-        Buffers.
-    there
-        By step, the bytes `[low, high)` that are there.
-    size
-        Bytes; of the largest member that is ever live.
-    alignment, pin
-        Of all members together; pin -1 for none.
-    is_live
-        True if some member is live at some step.
-    """
+    """A buffer, or the buffers of a group."""
 
     members: tuple[int, ...]
+    """Buffers."""
     there: dict[int, tuple[int, int]]
+    """By step, the bytes `[low, high)` that are there."""
     size: int
+    """Bytes; of the largest member that is ever live."""
     alignment: int
     pin: int
+    """`alignment` and `pin`: of all members together; pin -1 for none."""
     is_live: bool
+    """True if some member is live at some step."""
 
 
 def things_of(problem: PackingProblem) -> list[Thing]:

@@ -17,22 +17,15 @@ WIDTH = 48
 
 @dataclass(frozen=True)
 class Varied:
-    """A function to compile.
-
-    Parameters
-    ----------
-    function, arguments
-        Of `jax.jit`.
-    donated
-        Numbers of the arguments that are given up.
-    features
-        Kinds of things in it, for a table.
-    """
+    """A function to compile."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    """`function` and `arguments`: of `jax.jit`."""
     donated: tuple[int, ...]
+    """Numbers of the arguments that are given up."""
     features: tuple[str, ...]
+    """Kinds of things in it, for a table."""
 
     def lower(self) -> Any:
         """Return the function as jax hands it to XLA."""

@@ -25,19 +25,7 @@ BOTH_WAYS = ("baseline", OPTIMUM)
 
 @dataclass(frozen=True)
 class FidelityRow:
-    """One graph of a step in one order, with the reuse pool or without; bytes.
-
-    Parameters
-    ----------
-    differs
-        Which of the sets of removed, overwritten and reused buffers are not those that code
-        generation made.
-    step_peak
-        Maximum bytes that the full step adds.
-    outside
-        Maximum bytes that the step allocates outside of its graphs: gradients, and sums that the
-        optimizer keeps of them.
-    """
+    """One graph of a step in one order, with the reuse pool or without; bytes."""
 
     step: str
     phase: str
@@ -49,8 +37,13 @@ class FidelityRow:
     error_percent: float
     owned_inputs: int
     differs: str
+    """Which of the sets of removed, overwritten and reused buffers are not those that code
+    generation made."""
     step_peak: int
+    """Maximum bytes that the full step adds."""
     outside: int
+    """Maximum bytes that the step allocates outside of its graphs: gradients, and sums that the
+    optimizer keeps of them."""
 
 
 def find_order(name: str, seconds: float) -> str | Callable[[WrapperFacts], Order]:

@@ -30,15 +30,7 @@ WORDS, LENGTH, BATCH = 200, 32, 2
 
 @dataclass(frozen=True)
 class ForeignRow:
-    """A compiled graph of a model; bytes.
-
-    Parameters
-    ----------
-    planned_own, planned
-        In Inductor's order and in ours; -1 if the graph was left to Inductor.
-    rise_own, rise
-        Measured: by how much live bytes rise within a call, compiled by Inductor and by us.
-    """
+    """A compiled graph of a model; bytes."""
 
     model: str
     package: str
@@ -46,8 +38,12 @@ class ForeignRow:
     nodes: int
     planned_own: int
     planned: int
+    """`planned_own` and `planned`: in Inductor's order and in ours; -1 if the graph was left to
+    Inductor."""
     rise_own: int
     rise: int
+    """`rise_own` and `rise`: measured: by how much live bytes rise within a call, compiled by
+    Inductor and by us."""
     order: str
     seconds: float
 

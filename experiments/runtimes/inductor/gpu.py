@@ -47,21 +47,7 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class GpuRow:
-    """A graph of a step, with the figures of its step; bytes and milliseconds.
-
-    Parameters
-    ----------
-    planned_own, planned, measured
-        Of the graph: planned in Inductor's order and in ours, measured in ours; -1 without a plan.
-    requested_own, requested, allocated_own, allocated, reserved_own, reserved
-        Most bytes of the allocator during a step without the plugin, and with it.
-    milliseconds_own, milliseconds
-        Median time of a step, both run in turn.
-    gradients
-        Largest relative difference of a gradient from that without the plugin.
-    unexplained
-        The difference that has no reason; empty if there is none.
-    """
+    """A graph of a step, with the figures of its step; bytes and milliseconds."""
 
     step: str
     graph: str
@@ -70,6 +56,8 @@ class GpuRow:
     planned_own: int
     planned: int
     measured: int
+    """`planned_own`, `planned` and `measured`: of the graph: planned in Inductor's order and in
+    ours, measured in ours; -1 without a plan."""
     order: str
     note: str
     requested_own: int
@@ -78,10 +66,15 @@ class GpuRow:
     allocated: int
     reserved_own: int
     reserved: int
+    """`requested_own`, `requested`, `allocated_own`, `allocated`, `reserved_own` and `reserved`:
+    most bytes of the allocator during a step without the plugin, and with it."""
     milliseconds_own: float
     milliseconds: float
+    """`milliseconds_own` and `milliseconds`: median time of a step, both run in turn."""
     gradients: float
+    """Largest relative difference of a gradient from that without the plugin."""
     unexplained: str
+    """The difference that has no reason; empty if there is none."""
 
 
 @dataclass(frozen=True)

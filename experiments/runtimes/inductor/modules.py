@@ -23,30 +23,23 @@ FIRST_WITH_CONTROL = 40
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """One module; bytes are the sums over its graphs of what each call adds at most.
-
-    Parameters
-    ----------
-    error
-        Largest relative difference of an output or a gradient from those without the plugin.
-    eager_error_inductor, eager_error_ours
-        And from those of the module that is not compiled, where it draws no random numbers.
-    higher
-        Number of graphs that need more with the plugin.
-    unplanned
-        Number of graphs whose memory is not lower by the planned bytes.
-    """
+    """One module; bytes are the sums over its graphs of what each call adds at most."""
 
     seed: int
     nodes: int
     reordered: int
     error: float
+    """Largest relative difference of an output or a gradient from those without the plugin."""
     eager_error_inductor: str
     eager_error_ours: str
+    """`eager_error_inductor` and `eager_error_ours`: and from those of the module that is not
+    compiled, where it draws no random numbers."""
     inductor: int
     ours: int
     higher: int
+    """Number of graphs that need more with the plugin."""
     unplanned: int
+    """Number of graphs whose memory is not lower by the planned bytes."""
 
 
 def measure_modules(seeds: Sequence[int], seconds: float) -> Iterator[ModuleRow]:

@@ -25,24 +25,17 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class PoolRow:
-    """The intermediate buffers of an inference graph, in bytes.
-
-    Parameters
-    ----------
-    alone
-        All buffers one beside the other.
-    pools
-        Inductor's.
-    slab, bound
-        Ours, and what no packing of these live ranges can be below.
-    """
+    """The intermediate buffers of an inference graph, in bytes."""
 
     step: str
     buffers: int
     alone: int
+    """All buffers one beside the other."""
     pools: int
+    """Inductor's."""
     slab: int
     bound: int
+    """`slab` and `bound`: ours, and what no packing of these live ranges can be below."""
     seconds: float
 
 

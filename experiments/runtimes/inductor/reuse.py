@@ -19,15 +19,7 @@ SETTINGS = (True, False)
 
 @dataclass(frozen=True)
 class ReuseRow:
-    """One step with and without the reuse pool, its kernels compiled as ever.
-
-    Parameters
-    ----------
-    least_on, least_off, median_on, median_off
-        Processor time of a step in milliseconds.
-    faults_on, faults_off
-        Pages that a step touches for the first time: memory that is new to the allocator.
-    """
+    """One step with and without the reuse pool, its kernels compiled as ever."""
 
     step: str
     rounds: int
@@ -35,8 +27,12 @@ class ReuseRow:
     least_off: float
     median_on: float
     median_off: float
+    """`least_on`, `least_off`, `median_on` and `median_off`: processor time of a step in
+    milliseconds."""
     faults_on: int
     faults_off: int
+    """`faults_on` and `faults_off`: pages that a step touches for the first time: memory that is
+    new to the allocator."""
 
 
 def measure_reuse(name: str, rounds: int) -> Iterator[ReuseRow]:

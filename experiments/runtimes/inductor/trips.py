@@ -28,20 +28,7 @@ from tests.support.small_networks import gradients as gradients_of
 
 @dataclass(frozen=True)
 class TripRow:
-    """One graph of a step in Inductor's order and in ours; bytes.
-
-    Parameters
-    ----------
-    plugin_seconds
-        Additional compilation time with the plugin, its solver included.
-    beside_seconds
-        Processor time of the plugin beside its solver; empty where it was not taken.
-    gradient_error_inductor, gradient_error_ours
-        Of the step, where kernels were compiled: how far all gradients together are from those of
-        the step that is not compiled, by their norms.
-    gradient_change
-        And ours from those in Inductor's order: the largest relative difference of one.
-    """
+    """One graph of a step in Inductor's order and in ours; bytes."""
 
     step: str
     phase: str
@@ -56,12 +43,18 @@ class TripRow:
     order: str
     solver_seconds: float
     plugin_seconds: float
+    """Additional compilation time with the plugin, its solver included."""
     compile_seconds_before: float
     compile_seconds_after: float
     beside_seconds: str = ""
+    """Processor time of the plugin beside its solver; empty where it was not taken."""
     gradient_error_inductor: str = ""
     gradient_error_ours: str = ""
+    """`gradient_error_inductor` and `gradient_error_ours`: of the step, where kernels were
+    compiled: how far all gradients together are from those of the step that is not compiled, by
+    their norms."""
     gradient_change: str = ""
+    """And ours from those in Inductor's order: the largest relative difference of one."""
 
 
 def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[TripRow]:

@@ -23,35 +23,26 @@ from tests.support.onnx_session import (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One order of a model.
-
-    Parameters
-    ----------
-    model, order
-        Names. The order is `given`, ONNX Runtime's own in a session that is given the model and
-        optimizes it; or, of the model as optimized and written, DEFAULT, `file` or `ours`.
-    ops
-        Of the model as it was run.
-    bound
-        No order has a lower peak, in bytes.
-    planned
-        Peak of the order that ran, in bytes, with in-place; 0 where it is not known.
-    held
-        Most bytes that ONNX Runtime held; `reuse` with its default of holding freed buffers.
-    kept_order, same_outputs
-        True if it ran the nodes in the order of the file, and if its outputs are those of its own
-        order.
-    """
+    """One order of a model."""
 
     model: str
     order: str
+    """`model` and `order`: names. The order is `given`, ONNX Runtime's own in a session that is
+    given the model and optimizes it; or, of the model as optimized and written, DEFAULT, `file` or
+    `ours`."""
     ops: int
+    """Of the model as it was run."""
     bound: int
+    """No order has a lower peak, in bytes."""
     planned: int
+    """Peak of the order that ran, in bytes, with in-place; 0 where it is not known."""
     held: int
+    """Most bytes that ONNX Runtime held; `reuse` with its default of holding freed buffers."""
     reuse: int
     kept_order: bool
     same_outputs: bool
+    """`kept_order` and `same_outputs`: true if it ran the nodes in the order of the file, and if
+    its outputs are those of its own order."""
 
 
 def round_trip(

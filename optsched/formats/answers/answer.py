@@ -35,47 +35,32 @@ QUESTION = READING | MODEL | RULES | REPEATS | {"--replay"}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The question of a caller: a graph and options, never the words of a plan's file.
-
-    Parameters
-    ----------
-    graph
-        Graph or module, or the path of its file.
-    how
-        Reading of the file, and order rules.
-    near
-        Path of the plan whose order is the baseline; None for the order of the graph.
-    max_moved
-        Ops of the baseline that may move.
-    loss, peak
-        Ops that make the loss, and most live bytes, for plans with repeats; found, and those of
-        the plan, by default.
-    price
-        Gives a graph the costs of one more run of each op.
-    given
-        Options that the caller has given, such as `--first`.
-    options
-        Options of readers in place of `how`, where no memory model is asked for.
-    adapts
-        True if the plan's file may say that ops write in place, where only its bytes matter.
-    verb
-        Word for the use of the plan in messages.
-    file
-        Path of the file of a `graph` that is read already; None if it has none.
-    """
+    """The question of a caller: a graph and options, never the words of a plan's file."""
 
     graph: str | Path | Graph | Module
+    """Graph or module, or the path of its file."""
     how: GraphReading = AS_RECORDED
+    """Reading of the file, and order rules."""
     near: str | Path | None = None
+    """Path of the plan whose order is the baseline; None for the order of the graph."""
     max_moved: int | None = None
+    """Ops of the baseline that may move."""
     loss: tuple[str, ...] = ()
     peak: int | None = None
+    """`loss` and `peak`: ops that make the loss, and most live bytes, for plans with repeats;
+    found, and those of the plan, by default."""
     price: Callable[[Graph], Graph] = field(default=lambda graph: graph)
+    """Gives a graph the costs of one more run of each op."""
     given: tuple[str, ...] = ()
+    """Options that the caller has given, such as `--first`."""
     options: Mapping[str, Any] | None = None
+    """Options of readers in place of `how`, where no memory model is asked for."""
     adapts: bool = False
+    """True if the plan's file may say that ops write in place, where only its bytes matter."""
     verb: str = "check"
+    """Word for the use of the plan in messages."""
     file: str | Path | None = None
+    """Path of the file of a `graph` that is read already; None if it has none."""
 
     def one_graph(self) -> Graph:
         """Return the graph, without order rules."""
@@ -108,33 +93,22 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A lower bound with a valid certificate, and the plans that it is about.
-
-    Parameters
-    ----------
-    bound
-        Bytes, or the cost of repeats; None if no such plan exists at all.
-    words
-        The whole statement, with the plans that it is about.
-    covers
-        True if all plans that the question asks for are among these.
-    proof
-        Kind of proof; empty where there is only one.
-    among
-        The plans that the bound is about; empty if they are all plans.
-    of_file
-        The bound as far as it proves what the plan's file claims of its own question.
-    quantity
-        Quantity of the bound.
-    """
+    """A lower bound with a valid certificate, and the plans that it is about."""
 
     bound: int | None
+    """Bytes, or the cost of repeats; None if no such plan exists at all."""
     words: str
+    """The whole statement, with the plans that it is about."""
     covers: bool
+    """True if all plans that the question asks for are among these."""
     proof: str = ""
+    """Kind of proof; empty where there is only one."""
     among: str = ""
+    """The plans that the bound is about; empty if they are all plans."""
     of_file: int = 0
+    """The bound as far as it proves what the plan's file claims of its own question."""
     quantity: Objective = Objective.PEAK
+    """Quantity of the bound."""
 
     def record(self) -> dict[str, Any]:
         """Return the bound for JSON: as a bound only if it is one of the question asked."""

@@ -10,32 +10,22 @@ from optsched.model.elements import InputPolicy
 
 @dataclass(frozen=True, slots=True)
 class TensorValue:
-    """A tensor: where its elements lie in its storage.
-
-    Parameters
-    ----------
-    sizes, strides
-        Of each axis, in elements.
-    offset
-        Elements of the storage before the first one.
-    dtype, item_bytes
-        The name of an element's type, and its bytes.
-    device
-        `cpu`, `cuda:0` ...
-    storage
-        Key that all tensors of one storage share; None if the storage is unknown.
-    storage_bytes
-        Bytes of the storage, where they are known.
-    """
+    """A tensor: where its elements lie in its storage."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    """`sizes` and `strides`: of each axis, in elements."""
     offset: int
+    """Elements of the storage before the first one."""
     dtype: str
     item_bytes: int
+    """`dtype` and `item_bytes`: the name of an element's type, and its bytes."""
     device: str = "cpu"
+    """`cpu`, `cuda:0` ..."""
     storage: Hashable | None = None
+    """Key that all tensors of one storage share; None if the storage is unknown."""
     storage_bytes: int | None = None
+    """Bytes of the storage, where they are known."""
 
     @property
     def nbytes(self) -> int:
@@ -63,41 +53,30 @@ class TensorValue:
 
 @dataclass(frozen=True, slots=True)
 class FxNode:
-    """A node that runs an operator.
-
-    Parameters
-    ----------
-    name, operator
-        Name of the node; name of the operator, such as `aten.view.default`.
-    arguments
-        Tensors among its arguments, by the argument's name, or by position without a name.
-    settings
-        Arguments that are numbers, strings, flags or element types, by name.
-    outputs
-        Tensors that it returns, including unused ones.
-    takes, gives
-        Values without bytes, such as sizes or a random state, that it needs and produces.
-    overwrites
-        Tensors among its arguments that it writes to.
-    view_of
-        Tensor that all its outputs are certainly views of; None if there is none.
-    bodies
-        Programs that it runs.
-    draws
-        True if its operator is marked as drawing from the random state.
-    """
+    """A node that runs an operator."""
 
     name: str
     operator: str
+    """`name` and `operator`: name of the node; name of the operator, such as
+    `aten.view.default`."""
     arguments: Mapping[str, tuple[str, ...]]
+    """Tensors among its arguments, by the argument's name, or by position without a name."""
     settings: Mapping[str, object]
+    """Arguments that are numbers, strings, flags or element types, by name."""
     outputs: tuple[str, ...]
+    """Tensors that it returns, including unused ones."""
     takes: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
+    """`takes` and `gives`: values without bytes, such as sizes or a random state, that it needs and
+    produces."""
     overwrites: tuple[str, ...] = ()
+    """Tensors among its arguments that it writes to."""
     view_of: str | None = None
+    """Tensor that all its outputs are certainly views of; None if there is none."""
     bodies: tuple[FxProgram, ...] = ()
+    """Programs that it runs."""
     draws: bool = False
+    """True if its operator is marked as drawing from the random state."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -118,19 +97,12 @@ class FxNode:
 
 @dataclass(frozen=True, slots=True)
 class FxProgram:
-    """Nodes in the order of the file, and the tensors that they read and make.
-
-    Parameters
-    ----------
-    inputs
-        Policy for the bytes of each tensor that the caller provides.
-    nodes, outputs
-        In order; outputs are names of tensors.
-    values
-        All tensors by name.
-    """
+    """Nodes in the order of the file, and the tensors that they read and make."""
 
     inputs: Mapping[str, InputPolicy]
+    """Policy for the bytes of each tensor that the caller provides."""
     nodes: tuple[FxNode, ...]
     outputs: tuple[str, ...]
+    """`nodes` and `outputs`: in order; outputs are names of tensors."""
     values: Mapping[str, TensorValue] = field(repr=False)
+    """All tensors by name."""

@@ -37,34 +37,23 @@ _NUMBERS: Final = {"L": "tail", "E": "bits", "S": "space", "M": "prefix"}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout of an array.
-
-    Parameters
-    ----------
-    order
-        Dimensions, from minor to major; empty if none are written.
-    tiles
-        Tiles, from the outermost on, each with sizes from major to minor.
-    tail
-        Elements are padded to a multiple of this, if there are tiles.
-    bits
-        Bits of an element; 0 for the usual ones of its type.
-    space
-        Memory space; 0 is the device's own.
-    prefix
-        Bytes in front of the array that hold its sizes.
-    splits
-        Dimension, counted from the major one, and the indices at which it is split between
-        memories.
-    """
+    """A layout of an array."""
 
     order: tuple[int, ...] = ()
+    """Dimensions, from minor to major; empty if none are written."""
     tiles: tuple[tuple[int, ...], ...] = ()
+    """Tiles, from the outermost on, each with sizes from major to minor."""
     tail: int = 1
+    """Elements are padded to a multiple of this, if there are tiles."""
     bits: int = 0
+    """Bits of an element; 0 for the usual ones of its type."""
     space: int = 0
+    """Memory space; 0 is the device's own."""
     prefix: int = 0
+    """Bytes in front of the array that hold its sizes."""
     splits: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Dimension, counted from the major one, and the indices at which it is split between
+    memories."""
 
     def elements(self, dims: Sequence[int]) -> int:
         """Return the number of elements that an array takes, with those that pad it."""

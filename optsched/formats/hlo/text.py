@@ -32,39 +32,28 @@ _LITERAL: Final = ("parameter", "constant", "iota", "infeed", "rng-get-and-updat
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction: one line of a computation.
-
-    Parameters
-    ----------
-    name, opcode, shape
-        As written; the name has no percent sign.
-    operands
-        Names of instructions of the same computation.
-    literal
-        Text in parentheses if it is not a list of operands.
-    called, body
-        Names of computations that run inside; among these, the one that a while repeats.
-    control
-        Names of instructions that must run before.
-    index
-        Index of a get-tuple-element.
-    kind
-        Kind of a fusion, such as `kLoop`.
-    aliases
-        Requested aliases: leaf of the result, and number of the operand that it overwrites.
-    """
+    """An instruction: one line of a computation."""
 
     name: str
     opcode: str
     shape: ShapeTree
+    """`name`, `opcode` and `shape`: as written; the name has no percent sign."""
     operands: tuple[str, ...] = ()
+    """Names of instructions of the same computation."""
     literal: str = ""
+    """Text in parentheses if it is not a list of operands."""
     called: tuple[str, ...] = ()
     body: str = ""
+    """`called` and `body`: names of computations that run inside; among these, the one that a while
+    repeats."""
     control: tuple[str, ...] = ()
+    """Names of instructions that must run before."""
     index: int = 0
+    """Index of a get-tuple-element."""
     kind: str = ""
+    """Kind of a fusion, such as `kLoop`."""
     aliases: tuple[tuple[tuple[int, ...], int], ...] = ()
+    """Requested aliases: leaf of the result, and number of the operand that it overwrites."""
 
 
 @dataclass(slots=True)
@@ -82,20 +71,15 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class HloModule:
-    """A module: its computations, callees before callers, and what its header says.
-
-    Parameters
-    ----------
-    aliases
-        Leaf of the result, number of the parameter and leaf of it, for each parameter that gives
-        its bytes to the result.
-    """
+    """A module: its computations, callees before callers, and what its header says."""
 
     name: str
     scheduled: bool
     computations: dict[str, Computation]
     entry: str
     aliases: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...] = ()
+    """Leaf of the result, number of the parameter and leaf of it, for each parameter that gives its
+    bytes to the result."""
 
     @property
     def donated(self) -> frozenset[tuple[int, tuple[int, ...]]]:

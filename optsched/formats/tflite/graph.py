@@ -57,27 +57,18 @@ _STATEFUL = (
 
 @dataclass(frozen=True)
 class TfliteGraph:
-    """A model's graph, and where its ops and buffers stand in the file.
-
-    Parameters
-    ----------
-    model
-        Content of the file.
-    graph
-        The graph.
-    operators
-        The operator of each op by op id; None for an op that the file does not have.
-    folded
-        Operators that make constants of constants: they are in no plan, and run before all others.
-    tensors
-        Number of the tensor of each buffer by name; scratch has none.
-    """
+    """A model's graph, and where its ops and buffers stand in the file."""
 
     model: Model
+    """Content of the file."""
     graph: Graph
     operators: list[Operator | None]
+    """The operator of each op by op id; None for an op that the file does not have."""
     folded: list[Operator]
+    """Operators that make constants of constants: they are in no plan, and run before all
+    others."""
     tensors: dict[str, int]
+    """Number of the tensor of each buffer by name; scratch has none."""
 
 
 def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -> TfliteGraph:

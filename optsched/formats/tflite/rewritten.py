@@ -52,32 +52,23 @@ class Rewritten:
     """Content of the new file.
 
     A tensor that the old file has is known by its number there; new ones follow.
-
-    Parameters
-    ----------
-    data, old
-        The old file.
-    operators
-        Operators of the main subgraph in their order.
-    tensors, shapes
-        New tensors.
-    opcodes, buffers
-        All kinds of operators, and the buffers after the old ones.
-    offsets
-        Offsets of tensors by number.
-    notes
-        Metadata by name.
     """
 
     data: bytes
     old: Model
+    """`data` and `old`: the old file."""
     operators: list[Row] = field(default_factory=list)
+    """Operators of the main subgraph in their order."""
     tensors: list[Table] = field(default_factory=list)
     shapes: list[tuple[int, ...]] = field(default_factory=list)
+    """`tensors` and `shapes`: new tensors."""
     opcodes: list[Node] = field(default_factory=list)
     buffers: list[Node] = field(default_factory=list)
+    """`opcodes` and `buffers`: all kinds of operators, and the buffers after the old ones."""
     offsets: dict[int, int] = field(default_factory=dict)
+    """Offsets of tensors by number."""
     notes: dict[bytes, bytes] = field(default_factory=dict)
+    """Metadata by name."""
 
     def __post_init__(self) -> None:
         import tflite

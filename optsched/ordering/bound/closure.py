@@ -36,24 +36,16 @@ from optsched.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class ClosureBound:
-    """A lower bound on the peak of every order.
-
-    Parameters
-    ----------
-    value
-        Bytes.
-    op
-        Id of the op that forces them; None if the inputs or the outputs of the graph do.
-    flows
-        Number of ops that were looked at.
-    complete
-        True if no other op can give more; False if the limit was reached first.
-    """
+    """A lower bound on the peak of every order."""
 
     value: int
+    """Bytes."""
     op: int | None
+    """Id of the op that forces them; None if the inputs or the outputs of the graph do."""
     flows: int
+    """Number of ops that were looked at."""
     complete: bool
+    """True if no other op can give more; False if the limit was reached first."""
 
 
 def closure_bound(

@@ -28,24 +28,16 @@ from optsched.ordering.kernels.max_flow import UNBOUNDED
 
 @dataclass(frozen=True, slots=True)
 class ForcedSet:
-    """A set bound: the bytes that the last (or the first) op of a set forces.
-
-    Parameters
-    ----------
-    value
-        Bytes: the minimum over all ops of the set that may be the last (or the first).
-    op
-        Id of an op that attains the minimum.
-    ops
-        Ids of the set, ascending.
-    last
-        True for the last op of the set, False for the first.
-    """
+    """A set bound: the bytes that the last (or the first) op of a set forces."""
 
     value: int
+    """Bytes: the minimum over all ops of the set that may be the last (or the first)."""
     op: int
+    """Id of an op that attains the minimum."""
     ops: tuple[int, ...]
+    """Ids of the set, ascending."""
     last: bool
+    """True for the last op of the set, False for the first."""
 
 
 def best_set(

@@ -37,23 +37,16 @@ FOLLOWED = 32
 
 @dataclass(frozen=True, slots=True)
 class PeakBound:
-    """A lower bound on the peak of every order, with the buffers that are its witness.
-
-    Parameters
-    ----------
-    value
-        Bytes.
-    op
-        Id of the op that cannot run with fewer; None if the graph's inputs or outputs force the
-        value.
-    buffers
-        Ids of the buffers that are live at that moment, without outputs that the op may write over
-        inputs; their sizes add up to `value`.
-    """
+    """A lower bound on the peak of every order, with the buffers that are its witness."""
 
     value: int
+    """Bytes."""
     op: int | None
+    """Id of the op that cannot run with fewer; None if the graph's inputs or outputs force the
+    value."""
     buffers: tuple[int, ...]
+    """Ids of the buffers that are live at that moment, without outputs that the op may write over
+    inputs; their sizes add up to `value`."""
 
 
 def peak_lower_bound(

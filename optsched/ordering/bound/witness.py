@@ -25,26 +25,18 @@ from optsched.ordering.problem import OrderingProblem, build_problem
 
 @dataclass(frozen=True, slots=True)
 class ClosureWitness:
-    """A state that attains the closure bound of an op.
-
-    Parameters
-    ----------
-    op
-        Id of the op that runs.
-    value
-        Least bytes that are live while it runs, over all orders.
-    done
-        Ids of the ops that have ended in a state with exactly these bytes; of all such states the
-        one with the fewest ops.
-    shared
-        Pairs of an output of `op` and the input that it is written into in that state, if the graph
-        is in-place.
-    """
+    """A state that attains the closure bound of an op."""
 
     op: int
+    """Id of the op that runs."""
     value: int
+    """Least bytes that are live while it runs, over all orders."""
     done: tuple[int, ...]
+    """Ids of the ops that have ended in a state with exactly these bytes; of all such states the
+    one with the fewest ops."""
     shared: tuple[Pair, ...] = ()
+    """Pairs of an output of `op` and the input that it is written into in that state, if the graph
+    is in-place."""
 
 
 def closure_witness(

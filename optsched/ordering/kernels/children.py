@@ -50,52 +50,37 @@ the second steps from one state may take, some hundredths of a second."""
 
 
 class SearchTask(NamedTuple):
-    """Direction, limit and rules of a search.
-
-    Parameters
-    ----------
-    forward
-        True from the start of the segment, False from its end.
-    ceiling
-        The search ends once its budget would be at least this.
-    close, commit, probe, lift, foresee
-        Switches for rules: closure; commit at the root; a single successor found by one or two
-        probing steps; raising the budget in place; the look-ahead bound.
-    """
+    """Direction, limit and rules of a search."""
 
     forward: bool
+    """True from the start of the segment, False from its end."""
     ceiling: Int
+    """The search ends once its budget would be at least this."""
     close: bool
     commit: bool
     probe: bool
     lift: bool
     foresee: bool
+    """`close`, `commit`, `probe`, `lift` and `foresee`: switches for rules: closure; commit at the
+    root; a single successor found by one or two probing steps; raising the budget in place; the
+    look-ahead bound."""
 
 
 class SearchScratch(NamedTuple):
-    """Work space that is reused for every state.
-
-    Parameters
-    ----------
-    ready, second
-        Shape `(n + 1,)`: candidates for a first step, and for a second one.
-    child
-        Shape `(3n + 3,)`: first move, end of moves and live bytes of each successor.
-    spot, mark
-        Shape `(n,)`: work space, all -1 between uses; stamps.
-    checked
-        Shape `(n,)`: ops in the sequence in which the look-ahead bound tries them.
-    gauge
-        Shape `(4,)`: counters of the look-ahead bound, and evaluations left for second steps.
-    """
+    """Work space that is reused for every state."""
 
     ready: IntArray
     second: IntArray
+    """`ready` and `second`: shape `(n + 1,)`: candidates for a first step, and for a second one."""
     child: IntArray
+    """Shape `(3n + 3,)`: first move, end of moves and live bytes of each successor."""
     spot: IntArray
     mark: IntArray
+    """`spot` and `mark`: shape `(n,)`: work space, all -1 between uses; stamps."""
     checked: IntArray
+    """Shape `(n,)`: ops in the sequence in which the look-ahead bound tries them."""
     gauge: IntArray
+    """Shape `(4,)`: counters of the look-ahead bound, and evaluations left for second steps."""
 
 
 @inner

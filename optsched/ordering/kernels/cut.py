@@ -47,25 +47,17 @@ maximal, but what it has sent still gives a valid, lower bound."""
 
 
 class Cut(NamedTuple):
-    """Network of a closure problem: node `i` is `free[i]`, then follow buffers, source and sink.
-
-    Parameters
-    ----------
-    arcs
-        Before the flow: capacities. After it: the residual network.
-    buffers
-        The shared buffers that some choice releases.
-    source, sink
-        Nodes.
-    profit
-        Sum of all profits: the minimum change of live bytes is the maximum flow less this sum.
-    """
+    """Network of a closure problem: node `i` is `free[i]`, then follow buffers, source and sink."""
 
     arcs: Arcs
+    """Before the flow: capacities. After it: the residual network."""
     buffers: IntArray
+    """The shared buffers that some choice releases."""
     source: Int
     sink: Int
+    """`source` and `sink`: nodes."""
     profit: Int
+    """Sum of all profits: the minimum change of live bytes is the maximum flow less this sum."""
 
 
 @inner

@@ -36,24 +36,16 @@ UNBOUNDED = 2**63 - 1
 
 
 class Arcs(NamedTuple):
-    """A residual network.
-
-    Parameters
-    ----------
-    first
-        Shape `(nodes,)`: an arc that leaves each node, or -1.
-    following
-        Shape `(arcs,)`: the next arc that leaves the same node, or -1.
-    head
-        Shape `(arcs,)`: the node that an arc leads to.
-    room
-        Shape `(arcs,)`: units that can still be sent along it.
-    """
+    """A residual network."""
 
     first: IntArray
+    """Shape `(nodes,)`: an arc that leaves each node, or -1."""
     following: IntArray
+    """Shape `(arcs,)`: the next arc that leaves the same node, or -1."""
     head: IntArray
+    """Shape `(arcs,)`: the node that an arc leads to."""
     room: IntArray
+    """Shape `(arcs,)`: units that can still be sent along it."""
 
 
 @inner
@@ -83,33 +75,23 @@ def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
 
 
 class Bench(NamedTuple):
-    """Work space of a flow; it can be reused, as each flow leaves it in its initial state.
-
-    Parameters
-    ----------
-    level
-        Shape `(nodes,)`: distance from the node where the search started; -1 between two flows.
-    current
-        Shape `(nodes,)`: the arc that a node tries next.
-    queue
-        Shape `(nodes,)`: the nodes visited.
-    path
-        Shape `(nodes + 1,)`: arcs of the present path.
-    log, logged
-        Arcs whose flow has changed, as far as they fit; shape `(1,)`: their number, or -1 if they
-        did not fit.
-    left
-        Shape `(1,)`: nodes and arcs of paths that may still be visited before the work stops with
-        a flow that need not be maximal.
-    """
+    """Work space of a flow; it can be reused, as each flow leaves it in its initial state."""
 
     level: IntArray
+    """Shape `(nodes,)`: distance from the node where the search started; -1 between two flows."""
     current: IntArray
+    """Shape `(nodes,)`: the arc that a node tries next."""
     queue: IntArray
+    """Shape `(nodes,)`: the nodes visited."""
     path: IntArray
+    """Shape `(nodes + 1,)`: arcs of the present path."""
     log: IntArray
     logged: IntArray
+    """`log` and `logged`: arcs whose flow has changed, as far as they fit; shape `(1,)`: their
+    number, or -1 if they did not fit."""
     left: IntArray
+    """Shape `(1,)`: nodes and arcs of paths that may still be visited before the work stops with a
+    flow that need not be maximal."""
 
 
 @inner

@@ -31,33 +31,23 @@ LOW, HIGH = 0, 1
 
 
 class Keys(NamedTuple):
-    """Codes from which hashes are made, and the parts of the blocks in the current state.
-
-    Parameters
-    ----------
-    codes
-        Shape `(2, n)`: random codes of the ops; below `2**62` for ops of blocks.
-    block
-        Shape `(n,)`: the block of an op, or -1.
-    salt
-        Shape `(2, blocks)`: initial part of a block; equal for blocks that can be swapped.
-    part
-        Shape `(2, blocks)`: the salt combined with the codes of all ops placed.
-    total
-        Shape `(2,)`: sums of the mixed parts.
-    same
-        Shape `(blocks,)`: 1 if an earlier block has the same part, so that the two can be swapped.
-    slot
-        Hash table with open addressing: a block by its part, or -1.
-    """
+    """Codes from which hashes are made, and the parts of the blocks in the current state."""
 
     codes: IntArray
+    """Shape `(2, n)`: random codes of the ops; below `2**62` for ops of blocks."""
     block: IntArray
+    """Shape `(n,)`: the block of an op, or -1."""
     salt: IntArray
+    """Shape `(2, blocks)`: initial part of a block; equal for blocks that can be swapped."""
     part: IntArray
+    """Shape `(2, blocks)`: the salt combined with the codes of all ops placed."""
     total: IntArray
+    """Shape `(2,)`: sums of the mixed parts."""
     same: IntArray
+    """Shape `(blocks,)`: 1 if an earlier block has the same part, so that the two can be
+    swapped."""
     slot: IntArray
+    """Hash table with open addressing: a block by its part, or -1."""
 
 
 @inner

@@ -29,33 +29,22 @@ WIDE = 1_024
 
 
 class Downset(NamedTuple):
-    """A downset with counters that placing and taking back an op keep up to date.
-
-    Parameters
-    ----------
-    done
-        Shape `(n,)`: True if the op is in the downset.
-    within
-        Shape `(n,)`: True if the op may ever be placed.
-    missing
-        Shape `(n,)`: number of neighbors that must be placed before the op.
-    waiting
-        Shape `(m,)`: number of users of the shared buffer outside the downset.
-    ready
-        Shape `(n + 1,)`: ops that may be placed next, `tally[READY]` of them.
-    slot
-        Shape `(n,)`: position of an op in `ready`, or -1.
-    tally
-        Number of ready ops; live bytes.
-    """
+    """A downset with counters that placing and taking back an op keep up to date."""
 
     done: Flags
+    """Shape `(n,)`: True if the op is in the downset."""
     within: Flags
+    """Shape `(n,)`: True if the op may ever be placed."""
     missing: IntArray
+    """Shape `(n,)`: number of neighbors that must be placed before the op."""
     waiting: IntArray
+    """Shape `(m,)`: number of users of the shared buffer outside the downset."""
     ready: IntArray
+    """Shape `(n + 1,)`: ops that may be placed next, `tally[READY]` of them."""
     slot: IntArray
+    """Shape `(n,)`: position of an op in `ready`, or -1."""
     tally: IntArray
+    """Number of ready ops; live bytes."""
 
 
 def count_waiting(problem: OrderingProblem, done: Flags) -> tuple[IntArray, int]:

@@ -33,47 +33,35 @@ STATES, MOVES, LEVEL = 0, 1, 2
 
 
 class Arena(NamedTuple):
-    """Room for a number of states; state 0 is the root.
-
-    Parameters
-    ----------
-    parent, level
-        By state: the state before it, and the number of states from the root to it.
-    start, length
-        By state: `moves[start:start + length]` lead from its parent to it.
-    left, live
-        By state: number of ops still to be placed; live bytes.
-    low, high
-        By state: hash of the set of ops placed, 128 bits together.
-    need
-        By state: smallest budget for a move that was blocked when the state was expanded.
-    table
-        Hash table with open addressing: a state, or -1.
-    moves
-        Moves of all states.
-    open, blocked
-        Heaps of states: to be expanded, fewest ops left first; waiting for a larger budget.
-    path
-        States from the root to the current one.
-    fill
-        Number of states; number of moves; level of the current state.
-    """
+    """Room for a number of states; state 0 is the root."""
 
     parent: Moves
     level: Moves
+    """`parent` and `level`: by state: the state before it, and the number of states from the root
+    to it."""
     start: IntArray
     length: Moves
+    """`start` and `length`: by state: `moves[start:start + length]` lead from its parent to it."""
     left: IntArray
     live: IntArray
+    """`left` and `live`: by state: number of ops still to be placed; live bytes."""
     low: IntArray
     high: IntArray
+    """`low` and `high`: by state: hash of the set of ops placed, 128 bits together."""
     need: IntArray
+    """By state: smallest budget for a move that was blocked when the state was expanded."""
     table: Moves
+    """Hash table with open addressing: a state, or -1."""
     moves: Moves
+    """Moves of all states."""
     open: Moves
     blocked: Moves
+    """`open` and `blocked`: heaps of states: to be expanded, fewest ops left first; waiting for a
+    larger budget."""
     path: Moves
+    """States from the root to the current one."""
     fill: IntArray
+    """Number of states; number of moves; level of the current state."""
 
 
 def make_arena(states: int, ops: int, left: int, live: int) -> Arena:

@@ -31,40 +31,30 @@ table of `2**DRAW_BITS` entries. One more bit chooses the direction."""
 
 
 class Walk(NamedTuple):
-    """An order with its live bytes, and work space for a trial: a stretch in another sequence.
-
-    Parameters
-    ----------
-    order, step
-        Shape `(n,)`: op by step, step by op.
-    live
-        Shape `(n + 1,)`: live bytes before each step, and at the end.
-    during
-        Shape `(n,)`: live bytes while each step runs.
-    last
-        Shape `(m,)`: the last user of each shared buffer.
-    trial, before, high
-        Shape `(n,)`: ops of the trial by step; live bytes before each, and while it runs.
-    mark
-        Shape `(n,)`: equal to the present stamp for the ops that move.
-    seen, user
-        Shape `(m,)`: equal to the present stamp for buffers released in the trial; their last user.
-    tally
-        The present stamp; the number of steps above the target.
-    """
+    """An order with its live bytes, and work space for a trial: a stretch in another sequence."""
 
     order: IntArray
     step: IntArray
+    """`order` and `step`: shape `(n,)`: op by step, step by op."""
     live: IntArray
+    """Shape `(n + 1,)`: live bytes before each step, and at the end."""
     during: IntArray
+    """Shape `(n,)`: live bytes while each step runs."""
     last: IntArray
+    """Shape `(m,)`: the last user of each shared buffer."""
     trial: IntArray
     before: IntArray
     high: IntArray
+    """`trial`, `before` and `high`: shape `(n,)`: ops of the trial by step; live bytes before each,
+    and while it runs."""
     mark: IntArray
+    """Shape `(n,)`: equal to the present stamp for the ops that move."""
     seen: IntArray
     user: IntArray
+    """`seen` and `user`: shape `(m,)`: equal to the present stamp for buffers released in the
+    trial; their last user."""
     tally: IntArray
+    """The present stamp; the number of steps above the target."""
 
 
 @inner

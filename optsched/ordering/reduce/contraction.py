@@ -53,21 +53,13 @@ Waiting = dict[int, list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Contracted:
-    """A smaller problem with the same minimum peak.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    members
-        By op: the ops of the larger problem that it stands for, in the order they run.
-    anchors
-        By op: the one of its members that the others were moved to.
-    """
+    """A smaller problem with the same minimum peak."""
 
     problem: OrderingProblem
     members: tuple[tuple[int, ...], ...]
+    """By op: the ops of the larger problem that it stands for, in the order they run."""
     anchors: tuple[int, ...]
+    """By op: the one of its members that the others were moved to."""
 
     def expand(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the smaller problem into one of the larger."""

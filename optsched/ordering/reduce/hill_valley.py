@@ -38,24 +38,16 @@ MOST_BYTES = 2**61
 
 @dataclass(frozen=True, slots=True)
 class HillValleyOrder:
-    """An order of a region and the parts between its valleys.
-
-    Parameters
-    ----------
-    ops
-        Shape `(n,)`: the ops by step.
-    ends
-        Ascending, from 0 to `n`: number of ops that have ended before each part, and at the end.
-    live
-        Shape `(n + 1,)`: live bytes before each step and at the end, counted from 0.
-    level
-        Shape `(n,)`: live bytes while each step runs.
-    """
+    """An order of a region and the parts between its valleys."""
 
     ops: list[int]
+    """Shape `(n,)`: the ops by step."""
     ends: list[int]
+    """Ascending, from 0 to `n`: number of ops that have ended before each part, and at the end."""
     live: list[int]
+    """Shape `(n + 1,)`: live bytes before each step and at the end, counted from 0."""
     level: list[int]
+    """Shape `(n,)`: live bytes while each step runs."""
 
     def parts(self) -> list[tuple[list[int], int, int]]:
         """Return each part: its ops, its rise above its start, and its net change of live bytes."""

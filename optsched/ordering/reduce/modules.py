@@ -25,15 +25,10 @@ from optsched.ordering.reduce.hill_valley import HillValleyOrder, hill_valley_or
 
 @dataclass(frozen=True, slots=True)
 class ChainedProblem(Contracted):
-    """A problem in which regions are chains.
-
-    Parameters
-    ----------
-    chains
-        The ops of each outermost region, along its chain.
-    """
+    """A problem in which regions are chains."""
 
     chains: tuple[tuple[int, ...], ...]
+    """The ops of each outermost region, along its chain."""
 
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller.

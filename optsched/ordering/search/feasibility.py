@@ -35,18 +35,12 @@ OnBound = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """Answer about a budget: refuted, an order within it, or neither.
-
-    Parameters
-    ----------
-    refuted
-        True if no order is within the budget.
-    order
-        An order of minimum peak, if it is known.
-    """
+    """Answer about a budget: refuted, an order within it, or neither."""
 
     refuted: bool
+    """True if no order is within the budget."""
     order: list[int] | None = None
+    """An order of minimum peak, if it is known."""
 
 
 UNKNOWN = Feasibility(refuted=False)

@@ -31,25 +31,17 @@ logger = logging.getLogger("optsched.plugins.inductor")
 
 @dataclass(frozen=True, slots=True)
 class GraphLives:
-    """The lives of a compiled graph's storages.
-
-    Parameters
-    ----------
-    name
-        Name of the graph.
-    planned
-        Allocations and releases during a call.
-    owned
-        Inputs that are freed while it runs.
-    inputs, buffers
-        Names of all inputs, and all other names in its wrapper.
-    """
+    """The lives of a compiled graph's storages."""
 
     name: str
+    """Name of the graph."""
     planned: tuple[LifeEvent, ...]
+    """Allocations and releases during a call."""
     owned: frozenset[str]
+    """Inputs that are freed while it runs."""
     inputs: frozenset[str]
     buffers: frozenset[str]
+    """`inputs` and `buffers`: names of all inputs, and all other names in its wrapper."""
 
 
 def plan_lives(facts: WrapperFacts, order: Order, *, reuse: bool, name: str) -> GraphLives:

@@ -58,44 +58,31 @@ EARLIER_ORDERS = Earlier[tuple[Order, bool]](most=128)
 
 @dataclass(frozen=True)
 class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
-    """Orders the nodes of each graph that Inductor compiles.
-
-    Parameters
-    ----------
-    time_limit
-        Seconds for the solver per graph: for the order, then for cuts and the order after them.
-    store
-        Path of a plan store, if any.
-    reorder, reuse
-        Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse` at the time when the
-        pass was set up; the pass sets both for each graph.
-    lifecycle
-        True to keep the planned lives of buffers, which are compared when the graph runs.
-    min_gain
-        Least saving for which Inductor's own order is replaced; any, where only another order is
-        within the budget.
-    cuda
-        True to order graphs of a GPU, too.
-    measure
-        True to measure the first calls of each graph.
-    split
-        Cuts of fused nodes: `"auto"`, `"peak"` or False.
-    budget
-        Bytes that a step may need; None: as few as can be. Within it Inductor's own order is kept
-        if it fits, else its reuse of buffers if an order with it fits, as both save time; and nodes
-        stay whole (:mod:`optsched.plugins.inductor.recompute.calibrate`).
-    """
+    """Orders the nodes of each graph that Inductor compiles."""
 
     time_limit: float
+    """Seconds for the solver per graph: for the order, then for cuts and the order after them."""
     store: str | None
+    """Path of a plan store, if any."""
     reorder: bool
     reuse: bool
+    """`reorder` and `reuse`: Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse`
+    at the time when the pass was set up; the pass sets both for each graph."""
     lifecycle: bool = False
+    """True to keep the planned lives of buffers, which are compared when the graph runs."""
     min_gain: MinGain = DEFAULT_GAIN
+    """Least saving for which Inductor's own order is replaced; any, where only another order is
+    within the budget."""
     cuda: bool = False
+    """True to order graphs of a GPU, too."""
     measure: bool = False
+    """True to measure the first calls of each graph."""
     split: str | bool = "auto"
+    """Cuts of fused nodes: `"auto"`, `"peak"` or False."""
     budget: int | None = None
+    """Bytes that a step may need; None: as few as can be. Within it Inductor's own order is kept if
+    it fits, else its reuse of buffers if an order with it fits, as both save time; and nodes stay
+    whole (:mod:`optsched.plugins.inductor.recompute.calibrate`)."""
 
     def uuid(self) -> str | None:
         """Return a digest of all that decides the plans; None disables Inductor's caches."""
@@ -243,19 +230,13 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _Answer:
-    """The nodes that Inductor gets, their record, and how to measure them.
-
-    Parameters
-    ----------
-    nodes, record
-        Nodes in the order in which they run, and the decision.
-    meter
-        The way to measure calls; None if they are not measured.
-    """
+    """The nodes that Inductor gets, their record, and how to measure them."""
 
     nodes: list[Any]
     record: CompiledGraph
+    """`nodes` and `record`: nodes in the order in which they run, and the decision."""
     meter: Meter | None = None
+    """The way to measure calls; None if they are not measured."""
 
 
 def _failure(name: str, ops: int, error: Exception) -> CompiledGraph:

@@ -90,21 +90,16 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """The hook that XLA calls with each serialized module; it never raises.
-
-    Parameters
-    ----------
-    time_limit, modules, min_bytes, min_gain
-        As in :func:`optsched.plugins.xla.enabled`.
-    kept
-        Records of the plans in jax's cache of modules, if there is one.
-    """
+    """The hook that XLA calls with each serialized module; it never raises."""
 
     time_limit: float
     modules: tuple[str, ...]
     min_bytes: int
     min_gain: MinGain
+    """`time_limit`, `modules`, `min_bytes` and `min_gain`: as in
+    :func:`optsched.plugins.xla.enabled`."""
     kept: CachedRecords | None = None
+    """Records of the plans in jax's cache of modules, if there is one."""
     # A number per context, as XLA identifies hooks by name.
     name: str = field(default_factory=lambda: f"optsched_{next(_NUMBERS)}")
 

@@ -41,17 +41,12 @@ class Front:
     """Splits between the whole nodes and the best one, fewest kernels first.
 
     For any two of them, one has fewer kernels and the other one a lower peak.
-
-    Parameters
-    ----------
-    points
-        The splits.
-    stop_reason
-        Reason why the search for them ended; that of the search before, if it needed none.
     """
 
     points: tuple[Point, ...]
+    """The splits."""
     stop_reason: StopReason
+    """Reason why the search for them ended; that of the search before, if it needed none."""
 
 
 def find_front(result: FusionResult, clock: Clock) -> Front:

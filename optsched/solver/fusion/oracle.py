@@ -31,31 +31,20 @@ FEW_PAIRS = 8
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A split with its best order.
-
-    Parameters
-    ----------
-    split
-        The groups, op `i` of the graph is `split[i]`.
-    graph
-        Its graph.
-    order
-        Ids of groups, first to run first.
-    peak
-        Bytes of the order.
-    bound
-        No order has fewer bytes; 0 if the engine could not take the graph.
-    above
-        Bytes by which the peak and the bound of the graph are above `peak` and `bound`
-        (:mod:`optsched.model.allowances`).
-    """
+    """A split with its best order."""
 
     split: Split
+    """The groups, op `i` of the graph is `split[i]`."""
     graph: Graph
     order: tuple[int, ...]
+    """Ids of groups, first to run first."""
     peak: int
+    """Bytes of the order."""
     bound: int
+    """No order has fewer bytes; 0 if the engine could not take the graph."""
     above: int = 0
+    """Bytes by which the peak and the bound of the graph are above `peak` and `bound`
+    (:mod:`optsched.model.allowances`)."""
 
     @property
     def groups(self) -> Split:

@@ -37,22 +37,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A split with an order.
-
-    Parameters
-    ----------
-    groups
-        Groups of parts in the order in which they run.
-    peak
-        Bytes, as the checker counts them.
-    kernels, traffic
-        Number of kernels, and bytes that they read and write in all (0 if not known).
-    """
+    """A split with an order."""
 
     groups: Split
+    """Groups of parts in the order in which they run."""
     peak: int
+    """Bytes, as the checker counts them."""
     kernels: int
     traffic: int
+    """`kernels` and `traffic`: number of kernels, and bytes that they read and write in all (0 if
+    not known)."""
 
     def cut_nodes(self, fused: FusedGraph) -> dict[int, tuple[Group, ...]]:
         """Return the fused nodes that are cut, each with its groups in the order they run."""
@@ -65,37 +59,26 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class FusionResult:
-    """The best split found, and a bound on all splits in all orders.
-
-    Parameters
-    ----------
-    fused
-        The question.
-    whole
-        Every fused node whole, in the best order found.
-    best
-        The split and order of least peak found.
-    bound
-        No split has a lower peak in any order.
-    tree
-        The search tree, from which a certificate is made.
-    stop_reason
-        Reason why the search ended.
-    branches, solves
-        Number of branches of the tree, and of searches of the order engine.
-    seconds
-        Wall-clock seconds.
-    """
+    """The best split found, and a bound on all splits in all orders."""
 
     fused: FusedGraph
+    """The question."""
     whole: Point
+    """Every fused node whole, in the best order found."""
     best: Point
+    """The split and order of least peak found."""
     bound: int
+    """No split has a lower peak in any order."""
     tree: Node
+    """The search tree, from which a certificate is made."""
     stop_reason: StopReason
+    """Reason why the search ended."""
     branches: int
     solves: int
+    """`branches` and `solves`: number of branches of the tree, and of searches of the order
+    engine."""
     seconds: float
+    """Wall-clock seconds."""
 
     @property
     def graph_and_plan(self) -> Planned:

@@ -38,66 +38,49 @@ TIE = 1e-5
 
 
 class Stores(NamedTuple):
-    """Nodes in an order, and storages; entries of row `i` lie between `ptr[i]` and `ptr[i + 1]`.
-
-    Parameters
-    ----------
-    order, step
-        Nodes by step, and steps by node.
-    read_ptr, read, make_ptr, make
-        Storages that each node reads and makes.
-    user_ptr, user
-        Nodes that read each storage.
-    size, maker, kept
-        Its bytes; its maker, -1 for an input; True if it stays to the end.
-    again
-        True for nodes that may run again.
-    price
-        Cost of one more run of each node, more than 0.
-    fixed
-        Bytes live throughout.
-    barrier
-        Step after which nodes may run again.
-    """
+    """Nodes in an order, and storages; entries of row `i` lie between `ptr[i]` and `ptr[i + 1]`."""
 
     order: IntArray
     step: IntArray
+    """`order` and `step`: nodes by step, and steps by node."""
     read_ptr: IntArray
     read: IntArray
     make_ptr: IntArray
     make: IntArray
+    """`read_ptr`, `read`, `make_ptr` and `make`: storages that each node reads and makes."""
     user_ptr: IntArray
     user: IntArray
+    """`user_ptr` and `user`: nodes that read each storage."""
     size: IntArray
     maker: IntArray
     kept: BoolArray
+    """`size`, `maker` and `kept`: its bytes; its maker, -1 for an input; True if it stays to the
+    end."""
     again: BoolArray
+    """True for nodes that may run again."""
     price: FloatArray
+    """Cost of one more run of each node, more than 0."""
     fixed: int
+    """Bytes live throughout."""
     barrier: int
+    """Step after which nodes may run again."""
 
 
 class State(NamedTuple):
-    """Live storages and nodes that have run, while the order goes by.
-
-    Parameters
-    ----------
-    live, pins, use
-        By storage: True if it is live, number of runs on the stack that read it, and step of its
-        next use, also by nodes that run again.
-    ran
-        By node: True if it has run.
-    seen, stack, stamp
-        Work space of :func:`again_price`; the number that marks nodes seen by the present call.
-    """
+    """Live storages and nodes that have run, while the order goes by."""
 
     live: BoolArray
     pins: IntArray
     use: IntArray
+    """`live`, `pins` and `use`: by storage: True if it is live, number of runs on the stack that
+    read it, and step of its next use, also by nodes that run again."""
     ran: BoolArray
+    """By node: True if it has run."""
     seen: IntArray
     stack: IntArray
     stamp: IntArray
+    """`seen`, `stack` and `stamp`: work space of :func:`again_price`; the number that marks nodes
+    seen by the present call."""
 
 
 @inner

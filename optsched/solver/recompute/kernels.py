@@ -36,18 +36,11 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class Contracted:
-    """A graph whose ops stand for nodes of a problem.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    head
-        By node: the last node of its op, after which the op is named.
-    """
+    """A graph whose ops stand for nodes of a problem."""
 
     problem: RecomputeProblem
     head: tuple[int, ...]
+    """By node: the last node of its op, after which the op is named."""
     members: tuple[tuple[int, ...], ...] = field(init=False)
     """Nodes of each op, ascending."""
     again: frozenset[int] = field(init=False)

@@ -52,15 +52,10 @@ class Chosen(NamedTuple):
 
 @dataclass(slots=True)
 class Master:
-    """Programs of one problem and peak.
-
-    Parameters
-    ----------
-    rows
-        The rows; new ones are passed on when a program is solved.
-    """
+    """Programs of one problem and peak."""
 
     rows: CutRows
+    """The rows; new ones are passed on when a program is solved."""
     _linear: Program = field(init=False, repr=False)
     _integer: Program = field(init=False, repr=False)
     _bounded: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict)

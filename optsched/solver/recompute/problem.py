@@ -25,75 +25,50 @@ from optsched.solver.recompute.bound import MOST_COST
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Bytes that a node makes, or a counted input.
-
-    Parameters
-    ----------
-    buffer
-        Its root in the graph.
-    size
-        Bytes.
-    maker
-        Node that makes it; -1 for an input.
-    readers
-        Nodes that read it, ascending.
-    kept
-        True if its first copy stays live to the end.
-    """
+    """Bytes that a node makes, or a counted input."""
 
     buffer: int
+    """Its root in the graph."""
     size: int
+    """Bytes."""
     maker: int
+    """Node that makes it; -1 for an input."""
     readers: tuple[int, ...]
+    """Nodes that read it, ascending."""
     kept: bool
+    """True if its first copy stays live to the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecomputeProblem:
-    """Nodes in topological order, storages, and the nodes that may run again.
-
-    Parameters
-    ----------
-    graph
-        The graph, with a barrier between loss and tangents.
-    loss
-        Ops that make the forward outputs.
-    ops
-        Op of each node.
-    preds
-        Nodes directly before each node.
-    storages, reads, makes
-        Storages; the storages that each node reads and makes.
-    cost
-        Cost of one more run, by node.
-    again
-        Nodes that may run again, ascending.
-    forward
-        Nodes of the forward part.
-    views
-        By op: the root storage's maker of a view that was left out, as an op (-1 for an input).
-    late
-        Views that are not forward ops: they run once, directly before their first reader.
-    fixed
-        Bytes live throughout.
-    once
-        By op: the reason why it must not run again.
-    """
+    """Nodes in topological order, storages, and the nodes that may run again."""
 
     graph: Graph
+    """The graph, with a barrier between loss and tangents."""
     loss: tuple[int, ...]
+    """Ops that make the forward outputs."""
     ops: tuple[int, ...]
+    """Op of each node."""
     preds: tuple[tuple[int, ...], ...]
+    """Nodes directly before each node."""
     storages: tuple[Storage, ...]
     reads: tuple[tuple[int, ...], ...]
     makes: tuple[tuple[int, ...], ...]
+    """`storages`, `reads` and `makes`: storages; the storages that each node reads and makes."""
     cost: tuple[int, ...]
+    """Cost of one more run, by node."""
     again: tuple[int, ...]
+    """Nodes that may run again, ascending."""
     forward: frozenset[int]
+    """Nodes of the forward part."""
     views: dict[int, int]
+    """By op: the root storage's maker of a view that was left out, as an op (-1 for an input)."""
     late: frozenset[int]
+    """Views that are not forward ops: they run once, directly before their first reader."""
     fixed: int
+    """Bytes live throughout."""
     once: dict[int, str]
+    """By op: the reason why it must not run again."""
     _before: dict[int, bytearray] = field(default_factory=dict, repr=False, compare=False)
     _after: dict[int, bytearray] = field(default_factory=dict, repr=False, compare=False)
     _followers: list[list[int]] = field(default_factory=list, repr=False, compare=False)

@@ -27,25 +27,18 @@ SHARES = (0.01, 0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Modules that run again as a whole.
-
-    Parameters
-    ----------
-    modules
-        Their names in the model.
-    peak, extra
-        Bytes and cost of the repeats, in the traced order, as the checker counts them.
-    lost
-        Ops that the plan runs again outside of the modules.
-    added
-        Ops of the modules that run again though the plan runs them once.
-    """
+    """Modules that run again as a whole."""
 
     modules: tuple[str, ...]
+    """Their names in the model."""
     peak: int
     extra: int
+    """`peak` and `extra`: bytes and cost of the repeats, in the traced order, as the checker counts
+    them."""
     lost: tuple[str, ...]
+    """Ops that the plan runs again outside of the modules."""
     added: tuple[str, ...]
+    """Ops of the modules that run again though the plan runs them once."""
 
 
 def checkpoints(graph: Graph, loss: Sequence[str], sequence: Sequence[int]) -> Checkpoints | None:

@@ -27,21 +27,14 @@ SECONDS = 2.0
 
 @dataclass(slots=True)
 class Repair:
-    """Repairs sequences of one problem.
-
-    Parameters
-    ----------
-    unroller
-        Runs and buffers of the problem.
-    peak
-        Bytes that must not be exceeded.
-    clock
-        Limits of all work.
-    """
+    """Repairs sequences of one problem."""
 
     unroller: Unroller
+    """Runs and buffers of the problem."""
     peak: int
+    """Bytes that must not be exceeded."""
     clock: Clock
+    """Limits of all work."""
     excluded: set[int] = field(default_factory=set)
     """Nodes that cuts leave out, since their repeats led to no schedule."""
 

@@ -22,25 +22,17 @@ from optsched.solver.status import Status, judge
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Repeats of one op, and why it runs again.
-
-    Parameters
-    ----------
-    op
-        Its name.
-    count, cost
-        Number of repeats, and their cost.
-    size
-        Bytes of its first run that need not be kept.
-    readers
-        Ops that read a repeat.
-    """
+    """Repeats of one op, and why it runs again."""
 
     op: str
+    """Its name."""
     count: int
     cost: int
+    """`count` and `cost`: number of repeats, and their cost."""
     size: int
+    """Bytes of its first run that need not be kept."""
     readers: tuple[str, ...]
+    """Ops that read a repeat."""
 
 
 @dataclass(frozen=True)

@@ -46,24 +46,16 @@ NO_LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A sequence of nodes and what it needs.
-
-    Parameters
-    ----------
-    nodes
-        The sequence.
-    peak
-        Its most live bytes.
-    cost
-        Cost of the repeats.
-    running
-        Live bytes during each run.
-    """
+    """A sequence of nodes and what it needs."""
 
     nodes: Nodes
+    """The sequence."""
     peak: int
+    """Its most live bytes."""
     cost: int
+    """Cost of the repeats."""
     running: tuple[int, ...]
+    """Live bytes during each run."""
 
     @property
     def repeated(self) -> dict[int, int]:

@@ -48,27 +48,18 @@ ORDER_SECONDS = 0.3
 
 @dataclass(slots=True)
 class Planner:
-    """Planner of one graph, for any number of budgets.
-
-    Parameters
-    ----------
-    graph
-        Training graph with costs.
-    loss
-        Names of the ops that make the loss; found by default.
-    known
-        Sequences of op ids to start from, such as those of a framework.
-    effort
-        Amount of work for each part.
-    early
-        True if nodes may run again before the loss where other plans leave a gap.
-    """
+    """Planner of one graph, for any number of budgets."""
 
     graph: Graph
+    """Training graph with costs."""
     loss: Sequence[str] = ()
+    """Names of the ops that make the loss; found by default."""
     known: Sequence[Sequence[int]] = ()
+    """Sequences of op ids to start from, such as those of a framework."""
     effort: RecomputeEffort = EFFORT
+    """Amount of work for each part."""
     early: bool = True
+    """True if nodes may run again before the loss where other plans leave a gap."""
     problem: RecomputeProblem = field(init=False)
     unroller: Unroller = field(init=False)
     base: Schedule = field(init=False)

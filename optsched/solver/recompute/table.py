@@ -30,20 +30,13 @@ class RowTable:
     """Rows `sum of coefficients * columns >= bound`.
 
     The first columns are `r` of the nodes that may run again, in their order.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    peak
-        Bytes that must not be exceeded.
-    small
-        Storages with fewer bytes have no `l`: they count where they are live for certain.
     """
 
     problem: RecomputeProblem
     peak: int
+    """Bytes that must not be exceeded."""
     small: int = 0
+    """Storages with fewer bytes have no `l`: they count where they are live for certain."""
     columns: list[Column] = field(init=False)
     keys: list[Key] = field(default_factory=list)
     terms: list[tuple[tuple[int, int], ...]] = field(default_factory=list)

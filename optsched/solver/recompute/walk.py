@@ -24,40 +24,29 @@ from optsched.solver.recompute.kernels import Contracted
 
 
 class Flat(NamedTuple):
-    """Nodes and buffers of a graph; entries of row `i` lie between `ptr[i]` and `ptr[i + 1]`.
-
-    Parameters
-    ----------
-    read_ptr, read, write_ptr, write
-        Buffers that each node reads and writes.
-    size
-        Bytes of each buffer that a run makes; 0 for views.
-    first
-        Bytes of its first copy, or of the input; 0 if the caller holds it.
-    source, root, maker
-        Buffer that each one is a view of, or -1; the buffer at the end of this chain; the node that
-        writes it, -1 for an input.
-    kept, given
-        True for buffers that stay to the end; for inputs.
-    price
-        Rank of each node's price: repeats of the highest are dropped first.
-    fixed
-        Bytes live before the first run.
-    """
+    """Nodes and buffers of a graph; entries of row `i` lie between `ptr[i]` and `ptr[i + 1]`."""
 
     read_ptr: IntArray
     read: IntArray
     write_ptr: IntArray
     write: IntArray
+    """`read_ptr`, `read`, `write_ptr` and `write`: buffers that each node reads and writes."""
     size: IntArray
+    """Bytes of each buffer that a run makes; 0 for views."""
     first: IntArray
+    """Bytes of its first copy, or of the input; 0 if the caller holds it."""
     source: IntArray
     root: IntArray
     maker: IntArray
+    """`source`, `root` and `maker`: buffer that each one is a view of, or -1; the buffer at the end
+    of this chain; the node that writes it, -1 for an input."""
     kept: BoolArray
     given: BoolArray
+    """`kept` and `given`: true for buffers that stay to the end; for inputs."""
     price: IntArray
+    """Rank of each node's price: repeats of the highest are dropped first."""
     fixed: int
+    """Bytes live before the first run."""
 
 
 @paused_collector()

@@ -18,21 +18,14 @@ from optsched.solver.packing_result import Shortage
 
 @dataclass(frozen=True)
 class PooledProblem:
-    """A packing problem in pools.
-
-    Parameters
-    ----------
-    problem
-        Live ranges; their capacity is None, as pools have their own.
-    own_pool
-        Shape `(k,)`: the number of the pool that each buffer names.
-    pools
-        In order of preference.
-    """
+    """A packing problem in pools."""
 
     problem: PackingProblem
+    """Live ranges; their capacity is None, as pools have their own."""
     own_pool: IntArray
+    """Shape `(k,)`: the number of the pool that each buffer names."""
     pools: tuple[Pool, ...]
+    """In order of preference."""
 
     @classmethod
     def of(

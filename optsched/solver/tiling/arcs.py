@@ -69,36 +69,25 @@ def hide_useless(ends: IntArray, start: IntArray, load: IntArray, tail: IntArray
 class Network:
     """Positions and arcs of a graph.
 
-    Parameters
-    ----------
-    lattice
-        The positions.
-    counts
-        Numbers of bands.
-    arcs
-        The arcs.
-    what
-        Shape `(arcs, 2)`: the stage and the index of its count, or the op and -1.
-    ways
-        Shape `(arcs, 2)`: loads by direction, downwards first.
-    stages
-        The stages.
-    figures
-        Shape `(stages, counts, 5)`: the figures of each, as measured.
-    complete
-        True if every stage with every count is there.
-
     Loads of arcs grow while a search learns that bytes cannot be packed (:meth:`raise_load`).
     """
 
     lattice: Lattice
+    """The positions."""
     counts: IntArray
+    """Numbers of bands."""
     arcs: Arcs
+    """The arcs."""
     what: IntArray
+    """Shape `(arcs, 2)`: the stage and the index of its count, or the op and -1."""
     ways: IntArray
+    """Shape `(arcs, 2)`: loads by direction, downwards first."""
     stages: tuple[Variant, ...]
+    """The stages."""
     figures: IntArray
+    """Shape `(stages, counts, 5)`: the figures of each, as measured."""
     complete: bool
+    """True if every stage with every count is there."""
     raised: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """Bytes added to the load of a stage with a count in a direction."""
 

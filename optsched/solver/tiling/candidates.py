@@ -26,18 +26,12 @@ LARGE = 400
 
 @dataclass(frozen=True)
 class Candidates:
-    """Sets of ops that can run in bands.
-
-    Parameters
-    ----------
-    stages
-        Op ids of each, ascending.
-    complete
-        False if there are more.
-    """
+    """Sets of ops that can run in bands."""
 
     stages: tuple[tuple[int, ...], ...]
+    """Op ids of each, ascending."""
     complete: bool
+    """False if there are more."""
 
 
 def candidates(rows: Rows) -> Candidates:

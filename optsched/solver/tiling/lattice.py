@@ -36,18 +36,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Lattice:
-    """Sets of ops as numbers with one bit per op.
-
-    Parameters
-    ----------
-    rows
-        The graph with row maps.
-    order
-        The order to keep to; empty for any.
-    """
+    """Sets of ops as numbers with one bit per op."""
 
     rows: Rows
+    """The graph with row maps."""
     order: tuple[int, ...] = ()
+    """The order to keep to; empty for any."""
     place: dict[int, int] = field(init=False)
     """Position of each op in the order in which ops are listed."""
     _ready: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False)

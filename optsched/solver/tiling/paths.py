@@ -26,20 +26,14 @@ from optsched.solver.tiling.labels import FAR, MOST_LABELS, Bounds, Labels, exte
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path: its figures and arcs.
-
-    Parameters
-    ----------
-    load, tail, extra
-        Live bytes at most, bytes of the tail, extra multiplications.
-    arcs
-        Numbers of the arcs, first to run first.
-    """
+    """A path: its figures and arcs."""
 
     load: int
     tail: int
     extra: int
+    """`load`, `tail` and `extra`: live bytes at most, bytes of the tail, extra multiplications."""
     arcs: tuple[int, ...]
+    """Numbers of the arcs, first to run first."""
 
     @property
     def total(self) -> int:
@@ -79,21 +73,14 @@ class Lines(Protocol):
 
 @dataclass
 class Paths:
-    """Searches of paths in one network.
-
-    Parameters
-    ----------
-    net
-        The network, or its arcs by ends of the slab.
-    tail
-        Bytes of the untiled model's tail.
-    clock
-        Limit of all searches.
-    """
+    """Searches of paths in one network."""
 
     net: Lines
+    """The network, or its arcs by ends of the slab."""
     tail: int
+    """Bytes of the untiled model's tail."""
     clock: Clock
+    """Limit of all searches."""
     dropped: bool = field(default=False, init=False)
     """True if labels were dropped for lack of room, so a better path may have been missed."""
 

@@ -27,26 +27,19 @@ MEASURE_SHARE = 0.3
 
 @dataclass(frozen=True)
 class Sides:
-    """The arcs of a network by the end of the slab at which they begin.
-
-    Parameters
-    ----------
-    net
-        The network.
-    arcs
-        Arcs between positions with ends; the first and the last position have none.
-    own, way
-        Shape `(arcs,)`: number of the arc in the network, or -1, and direction of a stage.
-    anchored, live
-        Shape `(arcs,)`: bytes of the known packing, and live bytes, which other packings may meet.
-    """
+    """The arcs of a network by the end of the slab at which they begin."""
 
     net: Network
     arcs: Arcs
+    """Arcs between positions with ends; the first and the last position have none."""
     own: IntArray
     way: IntArray
+    """`own` and `way`: shape `(arcs,)`: number of the arc in the network, or -1, and direction of a
+    stage."""
     anchored: IntArray
     live: IntArray
+    """`anchored` and `live`: shape `(arcs,)`: bytes of the known packing, and live bytes, which
+    other packings may meet."""
 
     @cached_property
     def ends(self) -> IntArray:

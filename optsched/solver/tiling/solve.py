@@ -51,27 +51,18 @@ OBJECTIVES = ("total", "head")
 
 @dataclass
 class Tiler:
-    """Search of tilings of one model, for one question after another.
-
-    Parameters
-    ----------
-    rows
-        The model.
-    tail
-        Bytes beside the slab.
-    bands
-        Most bands of a stage.
-    objective
-        `"total"` or `"head"`.
-    clock
-        Limit of everything.
-    """
+    """Search of tilings of one model, for one question after another."""
 
     rows: Rows
+    """The model."""
     tail: Tail
+    """Bytes beside the slab."""
     bands: int
+    """Most bands of a stage."""
     objective: str
+    """`"total"` or `"head"`."""
     clock: Clock
+    """Limit of everything."""
     exact: bool = field(default=True, init=False)
     """True if the network holds every tiling of the family."""
     refuted: bool = field(default=False, init=False)

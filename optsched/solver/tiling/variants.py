@@ -24,21 +24,14 @@ WORK = 100
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A stage, with positions at which it can run and at which the same inputs die.
-
-    Parameters
-    ----------
-    ops
-        Op ids in the order in which bands run them.
-    dying
-        Buffers that the stage is the last to read; -1 - b for a buffer b that others read before.
-    positions
-        The positions.
-    """
+    """A stage, with positions at which it can run and at which the same inputs die."""
 
     ops: tuple[int, ...]
+    """Op ids in the order in which bands run them."""
     dying: tuple[int, ...]
+    """Buffers that the stage is the last to read; -1 - b for a buffer b that others read before."""
     positions: tuple[int, ...]
+    """The positions."""
     mask: int
     """The ops as bits."""
 

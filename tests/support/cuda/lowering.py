@@ -284,23 +284,17 @@ def load(wrapper: Wrapper) -> Callable[[list[Any]], Any]:
 
 @dataclass(frozen=True)
 class ExecutedCall:
-    """A call of a compiled graph, in bytes on the device.
-
-    Parameters
-    ----------
-    phase
-        `forward`, `backward` or `inference`.
-    peak, end
-        Most live bytes during the call, and those at its end, of storages that it made or owns.
-    owned
-        Bytes of inputs that were freed during the call or are returned by it.
-    """
+    """A call of a compiled graph, in bytes on the device."""
 
     wrapper: Wrapper
     phase: str
+    """`forward`, `backward` or `inference`."""
     peak: int
     end: int
+    """`peak` and `end`: most live bytes during the call, and those at its end, of storages that it
+    made or owns."""
     owned: int
+    """Bytes of inputs that were freed during the call or are returned by it."""
 
 
 @dataclass

@@ -12,21 +12,14 @@ from optsched.model.graph import Graph
 
 @dataclass
 class Tape:
-    """Ops with sizes, and a backward op for each input of each op, last op first.
-
-    Parameters
-    ----------
-    build
-        Collects the graph.
-    records
-        Name, inputs and bytes of weight gradient of each op.
-    keep
-        True if weight gradients are outputs of the graph.
-    """
+    """Ops with sizes, and a backward op for each input of each op, last op first."""
 
     build: GraphBuilder
+    """Collects the graph."""
     records: list[tuple[str, tuple[str, ...], int]] = field(default_factory=list)
+    """Name, inputs and bytes of weight gradient of each op."""
     keep: bool = True
+    """True if weight gradients are outputs of the graph."""
 
     def op(self, name: str, inputs: tuple[str, ...], size: int, weight: int = 0) -> str:
         """Add an op with one output; with `weight` its backward makes a gradient of that size."""

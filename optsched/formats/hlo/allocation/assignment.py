@@ -51,21 +51,14 @@ class _Block:
 
 @dataclass(frozen=True)
 class Assignment:
-    """XLA's assignment for one order.
-
-    Parameters
-    ----------
-    values
-        Values of the module.
-    sequence
-        All instructions of the entry computation.
-    check
-        Called often; may raise an error to stop, as large modules take seconds.
-    """
+    """XLA's assignment for one order."""
 
     values: ModuleValues
+    """Values of the module."""
     sequence: Sequence[str]
+    """All instructions of the entry computation."""
     check: Callable[[], None] = never_stop
+    """Called often; may raise an error to stop, as large modules take seconds."""
 
     @cached_property
     def allocated(self) -> int:

@@ -24,38 +24,26 @@ Tree = dict[Path, int]
 
 @dataclass(slots=True)
 class Value:
-    """A value: its defining instruction, its bytes, and the instructions that keep it alive.
-
-    Parameters
-    ----------
-    definer
-        Name of the instruction.
-    shape
-        Shape of the value.
-    ends
-        Instructions that keep it alive.
-    spans
-        Computations that keep it alive until their end.
-    positions
-        Instructions that pass it on, its definer first.
-    begins
-        Computation at whose start it exists; empty if it exists from its definer on.
-    operands
-        Values that its definer reads, if it makes one tensor of tensors.
-    place, number
-        Break ties: position of its definer in a walk through the module, and XLA's number of the
-        value.
-    """
+    """A value: its defining instruction, its bytes, and the instructions that keep it alive."""
 
     definer: str
+    """Name of the instruction."""
     shape: ShapeTree
+    """Shape of the value."""
     ends: list[str] = field(default_factory=list)
+    """Instructions that keep it alive."""
     spans: list[str] = field(default_factory=list)
+    """Computations that keep it alive until their end."""
     positions: list[str] = field(default_factory=list)
+    """Instructions that pass it on, its definer first."""
     begins: str = ""
+    """Computation at whose start it exists; empty if it exists from its definer on."""
     operands: tuple[int, ...] = ()
+    """Values that its definer reads, if it makes one tensor of tensors."""
     place: tuple[int, int] = (0, 0)
     number: tuple[int, int] = (0, 0)
+    """`place` and `number`: break ties: position of its definer in a walk through the module, and
+    XLA's number of the value."""
 
     @property
     def is_table(self) -> bool:
@@ -72,30 +60,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Values that lie in one memory.
-
-    Parameters
-    ----------
-    values
-        Numbers of the values.
-    size
-        Bytes of the largest.
-    place
-        Breaks ties.
-    live_out
-        True if the module returns it.
-    is_table
-        True if it is the table of a tuple.
-    is_donated
-        True if the memory belongs to an argument that the caller donates.
-    operands
-        Groups that are read to make tensors of this one.
-    """
+    """Values that lie in one memory."""
 
     values: tuple[int, ...]
+    """Numbers of the values."""
     size: int
+    """Bytes of the largest."""
     place: tuple[int, int]
+    """Breaks ties."""
     live_out: bool
+    """True if the module returns it."""
     is_table: bool
+    """True if it is the table of a tuple."""
     is_donated: bool
+    """True if the memory belongs to an argument that the caller donates."""
     operands: tuple[int, ...]
+    """Groups that are read to make tensors of this one."""

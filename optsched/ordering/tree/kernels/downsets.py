@@ -41,46 +41,31 @@ TALLIES = 3
 
 
 class WatchedDownsets(NamedTuple):
-    """Downsets within the budget, shared by all branches.
-
-    Parameters
-    ----------
-    member
-        Shape `(n, WATCHED, words)`: the ops in a downset, as bits.
-    ended
-        Shape `(n, n)`: the downsets of the first op that contain the second, as bits.
-    live
-        Shape `(n, WATCHED)`: live bytes while the op runs after that downset.
-    """
+    """Downsets within the budget, shared by all branches."""
 
     member: IntArray
+    """Shape `(n, WATCHED, words)`: the ops in a downset, as bits."""
     ended: IntArray
+    """Shape `(n, n)`: the downsets of the first op that contain the second, as bits."""
     live: IntArray
+    """Shape `(n, WATCHED)`: live bytes while the op runs after that downset."""
 
 
 class Branch(NamedTuple):
-    """The precedences assumed and derived at one node of the tree.
-
-    Parameters
-    ----------
-    before, after
-        Shape `(n, words)`: the ops that run before an op, and after it, as bits; transitive.
-    valid
-        Shape `(n,)`: the watched downsets that obey the pairs compared so far, as bits.
-    checked
-        Shape `(n,)`: number of pairs with which the watched downsets of an op were compared.
-    pairs
-        Shape `(room, 2)`: the pairs added, the earlier op first.
-    tally
-        See :data:`PAIRS`.
-    """
+    """The precedences assumed and derived at one node of the tree."""
 
     before: IntArray
     after: IntArray
+    """`before` and `after`: shape `(n, words)`: the ops that run before an op, and after it, as
+    bits; transitive."""
     valid: IntArray
+    """Shape `(n,)`: the watched downsets that obey the pairs compared so far, as bits."""
     checked: IntArray
+    """Shape `(n,)`: number of pairs with which the watched downsets of an op were compared."""
     pairs: IntArray
+    """Shape `(room, 2)`: the pairs added, the earlier op first."""
     tally: IntArray
+    """See :data:`PAIRS`."""
 
 
 @inner

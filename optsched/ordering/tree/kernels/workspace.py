@@ -31,62 +31,49 @@ class FlowWorkspace(NamedTuple):
 
     There is a source for each shared buffer, then one for each op of `shrinking`, then a spare
     source, which requires ops to have ended. Sets of ops and of sources are rows of bits.
-
-    Parameters
-    ----------
-    every
-        Shape `(words,)`: all ops.
-    user
-        Shape `(m, words)`: the users of a shared buffer.
-    shrinking
-        Ops after which fewer bytes are live.
-    saved, saved_count
-        Shapes `(n, room, 3)` and `(n,)`: source, op and bytes of the last flow at each op.
-    undecided
-        Shape `(words,)`: ops that may have ended or not.
-    sources
-        The sources with a supply.
-    needs
-        Shape `(sources + 1, words)`: undecided ops that must have ended for a source to be freed.
-    supply
-        Shape `(sources + 1,)`: bytes that a source has left to send.
-    capacity, unfilled
-        Shape `(n,)`: bytes that an op can still take; shape `(words,)`: the ops that can take any.
-    sent, receivers, senders
-        Shape `(sources + 1, n)`: bytes that a source sends to an op. Shape `(sources + 1, words)`:
-        the ops that a source sends to. Shape `(n, words of sources)`: the sources that send to an
-        op.
-    log
-        Shape `(room, 3)`: source, op and bytes sent since the log was empty. If the op is stored as
-        `-1 - op`, bytes that left a supply and a capacity.
-    came_from, came_by, queue, seen, seen_sources
-        Work space of a search for a path: the op from which a source was reached, and the source
-        from which an op was; sources to visit; ops and sources reached, in two copies.
-    tally
-        See :data:`SOURCES`.
     """
 
     every: IntArray
+    """Shape `(words,)`: all ops."""
     user: IntArray
+    """Shape `(m, words)`: the users of a shared buffer."""
     shrinking: IntArray
+    """Ops after which fewer bytes are live."""
     saved: IntArray
     saved_count: IntArray
+    """`saved` and `saved_count`: shapes `(n, room, 3)` and `(n,)`: source, op and bytes of the last
+    flow at each op."""
     undecided: IntArray
+    """Shape `(words,)`: ops that may have ended or not."""
     sources: IntArray
+    """The sources with a supply."""
     needs: IntArray
+    """Shape `(sources + 1, words)`: undecided ops that must have ended for a source to be freed."""
     supply: IntArray
+    """Shape `(sources + 1,)`: bytes that a source has left to send."""
     capacity: IntArray
     unfilled: IntArray
+    """`capacity` and `unfilled`: shape `(n,)`: bytes that an op can still take; shape `(words,)`:
+    the ops that can take any."""
     sent: IntArray
     receivers: IntArray
     senders: IntArray
+    """`sent`, `receivers` and `senders`: shape `(sources + 1, n)`: bytes that a source sends to an
+    op. Shape `(sources + 1, words)`: the ops that a source sends to. Shape `(n, words of sources)`:
+    the sources that send to an op."""
     log: IntArray
+    """Shape `(room, 3)`: source, op and bytes sent since the log was empty. If the op is stored as
+    `-1 - op`, bytes that left a supply and a capacity."""
     came_from: IntArray
     came_by: IntArray
     queue: IntArray
     seen: IntArray
     seen_sources: IntArray
+    """`came_from`, `came_by`, `queue`, `seen` and `seen_sources`: work space of a search for a
+    path: the op from which a source was reached, and the source from which an op was; sources to
+    visit; ops and sources reached, in two copies."""
     tally: IntArray
+    """See :data:`SOURCES`."""
 
 
 def make_workspace(problem: OrderingProblem) -> FlowWorkspace:

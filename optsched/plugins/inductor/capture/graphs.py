@@ -38,25 +38,17 @@ Observe = Callable[..., Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class CapturedGraph:
-    """One graph that Inductor scheduled.
-
-    Parameters
-    ----------
-    model
-        Name of the model.
-    phase
-        `"fwd"`, `"bwd"` or `"infer"`.
-    part
-        1, or more where the model breaks into several graphs; a forward and a backward graph of
-        the same part belong together.
-    document
-        Torch's simulator file with the key `extra`, as a JSON value.
-    """
+    """One graph that Inductor scheduled."""
 
     model: str
+    """Name of the model."""
     phase: str
+    """`"fwd"`, `"bwd"` or `"infer"`."""
     part: int
+    """1, or more where the model breaks into several graphs; a forward and a backward graph of the
+    same part belong together."""
     document: dict[str, Any]
+    """Torch's simulator file with the key `extra`, as a JSON value."""
 
     @property
     def file_name(self) -> str:

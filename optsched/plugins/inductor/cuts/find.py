@@ -50,26 +50,18 @@ Decide = Callable[[Sequence[Any], float], tuple[WrapperFacts, Decision]]
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Nodes of the scheduler after cuts, and the decision on their order.
-
-    Parameters
-    ----------
-    nodes, facts
-        The nodes to run, and their facts.
-    decision
-        The order of these nodes.
-    result, point
-        The search, and the split that was taken.
-    text
-        The nodes that were cut, why, and what each cut saves.
-    """
+    """Nodes of the scheduler after cuts, and the decision on their order."""
 
     nodes: list[Any]
     facts: WrapperFacts
+    """`nodes` and `facts`: the nodes to run, and their facts."""
     decision: Decision
+    """The order of these nodes."""
     result: FusionResult
     point: Point
+    """`result` and `point`: the search, and the split that was taken."""
     text: str
+    """The nodes that were cut, why, and what each cut saves."""
 
 
 def find_cuts(

@@ -43,24 +43,16 @@ SCRATCH = "a part has a workspace"
 
 @dataclass(frozen=True, slots=True)
 class FusedParts:
-    """A fused graph and the scheduler's nodes of each of its parts.
-
-    Parameters
-    ----------
-    fused
-        The graph; parts of fused nodes are single nodes of the scheduler.
-    nodes
-        By part, the scheduler's nodes it stands for.
-    origin
-        By fused node of the graph, the scheduler's node.
-    inputs
-        By buffer that holds an input, the input's name: the buffer is named after its storage.
-    """
+    """A fused graph and the scheduler's nodes of each of its parts."""
 
     fused: FusedGraph
+    """The graph; parts of fused nodes are single nodes of the scheduler."""
     nodes: tuple[tuple[Any, ...], ...]
+    """By part, the scheduler's nodes it stands for."""
     origin: tuple[Any, ...]
+    """By fused node of the graph, the scheduler's node."""
     inputs: Mapping[str, str]
+    """By buffer that holds an input, the input's name: the buffer is named after its storage."""
 
 
 def read_parts(

@@ -52,41 +52,29 @@ MOVES_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The framework's own choice and the best one, which may be equal.
-
-    Parameters
-    ----------
-    own, best
-        The framework's choice, and the best order that obeys every guard.
-    own_is_valid
-        True if the framework's order obeys every guard; if not, it computes a wrong result.
-    bound, proof
-        Lower bound on the peak of the runtime's graph, and its kind of proof; None without a result
-        of the solver.
-    solver_seconds
-        Time spent in the solver.
-    min_gain
-        Least saving for which the framework's own order is replaced.
-    unknown_bytes
-        Bytes of inputs that the caller may or may not hold, which is known only at the call.
-    start
-        Bytes of inputs that the graph frees, live before the call.
-    least
-        Smallest peak of all choices, below that of `best` only where more is small enough; None:
-        that of `best`.
-    """
+    """The framework's own choice and the best one, which may be equal."""
 
     own: Choice
     best: Choice
+    """`own` and `best`: the framework's choice, and the best order that obeys every guard."""
     own_is_valid: bool
+    """True if the framework's order obeys every guard; if not, it computes a wrong result."""
     bound: int | None
     proof: str
+    """`bound` and `proof`: lower bound on the peak of the runtime's graph, and its kind of proof;
+    None without a result of the solver."""
     solver_seconds: float
+    """Time spent in the solver."""
 
     min_gain: MinGain = DEFAULT_GAIN
+    """Least saving for which the framework's own order is replaced."""
     unknown_bytes: int = 0
+    """Bytes of inputs that the caller may or may not hold, which is known only at the call."""
     start: int = 0
+    """Bytes of inputs that the graph frees, live before the call."""
     least: int | None = None
+    """Smallest peak of all choices, below that of `best` only where more is small enough; None:
+    that of `best`."""
 
     @property
     def gains(self) -> bool:

@@ -27,34 +27,23 @@ SLOW_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A candidate order with its simulated peak.
-
-    Parameters
-    ----------
-    name
-        Source of the order.
-    order
-        Positions of nodes.
-    reuse
-        True if the wrapper reuses freed buffers for later ones.
-    peak
-        Simulated peak in bytes.
-    moved
-        Number of nodes moved relative to the framework's order.
-    extremes
-        Simulated peaks if the caller leaves the fewest inputs to the graph, and the most; empty if
-        the inputs that it leaves are known.
-    worst
-        Simulated peak at the upper ends of symbolic sizes; 0 if no size has a range.
-    """
+    """A candidate order with its simulated peak."""
 
     name: str
+    """Source of the order."""
     order: Order
+    """Positions of nodes."""
     reuse: bool
+    """True if the wrapper reuses freed buffers for later ones."""
     peak: int
+    """Simulated peak in bytes."""
     moved: int = 0
+    """Number of nodes moved relative to the framework's order."""
     extremes: tuple[int, ...] = ()
+    """Simulated peaks if the caller leaves the fewest inputs to the graph, and the most; empty if
+    the inputs that it leaves are known."""
     worst: int = 0
+    """Simulated peak at the upper ends of symbolic sizes; 0 if no size has a range."""
 
     def needs_no_more(self, other: Choice) -> bool:
         """Return True if this choice needs at most as much as another.

@@ -27,18 +27,12 @@ Unit = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeGraph:
-    """A graph, and the nodes that each of its ops stands for.
-
-    Parameters
-    ----------
-    graph
-        With all that kernels may write in place.
-    units
-        The nodes of each op.
-    """
+    """A graph, and the nodes that each of its ops stands for."""
 
     graph: Graph
+    """With all that kernels may write in place."""
     units: tuple[Unit, ...]
+    """The nodes of each op."""
 
     def node_order(self, order: Iterable[int]) -> tuple[int, ...]:
         """Return the order of the nodes that an order of the ops stands for."""

@@ -58,19 +58,13 @@ _saved: weakref.WeakKeyDictionary[Any, dict[str, _SavedTensor]] = weakref.WeakKe
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The inputs that a graph frees.
-
-    Parameters
-    ----------
-    expected
-        As it is or, where that cannot be known, as it is in most programs: gradients are handed
-        over, inputs and outputs of the forward graph are held.
-    extremes
-        As few and as many as a program can leave to the graph; empty where `expected` is known.
-    """
+    """The inputs that a graph frees."""
 
     expected: tuple[OwnedInput, ...]
+    """As it is or, where that cannot be known, as it is in most programs: gradients are handed
+    over, inputs and outputs of the forward graph are held."""
     extremes: tuple[tuple[OwnedInput, ...], ...] = ()
+    """As few and as many as a program can leave to the graph; empty where `expected` is known."""
 
 
 def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:

@@ -35,29 +35,21 @@ ORDER_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class PeakSettings:
-    """Settings of a split within a peak.
-
-    Parameters
-    ----------
-    peak
-        Bytes, without inputs of the step.
-    time_limit
-        Seconds by which all times are measured (:mod:`optsched.plugins.inductor.recompute.search`).
-    cost
-        Cost model of repeats (:mod:`optsched.formats.costs`).
-    calibrated
-        True if the budget holds for the compiled step, as simulated; False for ATen ops.
-    split, min_gain
-        Settings of the scheduler pass. Where a simulated step is above the budget, cuts are tried
-        before more is computed again.
-    """
+    """Settings of a split within a peak."""
 
     peak: int
+    """Bytes, without inputs of the step."""
     time_limit: float
+    """Seconds by which all times are measured
+    (:mod:`optsched.plugins.inductor.recompute.search`)."""
     cost: str = "kernel"
+    """Cost model of repeats (:mod:`optsched.formats.costs`)."""
     calibrated: bool = True
+    """True if the budget holds for the compiled step, as simulated; False for ATen ops."""
     split: str | bool = False
     min_gain: MinGain = DEFAULT_GAIN
+    """`split` and `min_gain`: settings of the scheduler pass. Where a simulated step is above the
+    budget, cuts are tried before more is computed again."""
 
 
 class JointStep:

@@ -28,21 +28,14 @@ MEASURED_CALLS = 2
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """The way in which the calls of a graph are measured.
-
-    Parameters
-    ----------
-    device
-        The graph's device.
-    start
-        Planned bytes of inputs that the graph frees: they are live before the call.
-    freed
-        Positions of these inputs among all inputs.
-    """
+    """The way in which the calls of a graph are measured."""
 
     device: str
+    """The graph's device."""
     start: int
+    """Planned bytes of inputs that the graph frees: they are live before the call."""
     freed: tuple[int, ...] = ()
+    """Positions of these inputs among all inputs."""
 
 
 def measure_calls(module: dict[str, Any], record: CompiledGraph, meter: Meter) -> None:

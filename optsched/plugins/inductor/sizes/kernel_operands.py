@@ -23,22 +23,15 @@ from optsched.plugins.inductor.sizes.storages import find_root, storage_bytes
 
 
 class Place(NamedTuple):
-    """The place of a tensor in its storage, and lazy operations on its values.
-
-    Parameters
-    ----------
-    storage
-        Bytes of its storage.
-    offset
-        Elements of the storage before its first.
-    conjugate, negate
-        Lazy operations, which the tensor's flags record.
-    """
+    """The place of a tensor in its storage, and lazy operations on its values."""
 
     storage: int = 0
+    """Bytes of its storage."""
     offset: int = 0
+    """Elements of the storage before its first."""
     conjugate: bool = False
     negate: bool = False
+    """`conjugate` and `negate`: lazy operations, which the tensor's flags record."""
 
 
 def hints(values: Sequence[Any]) -> tuple[int, ...]:

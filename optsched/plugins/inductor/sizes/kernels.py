@@ -37,66 +37,42 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class KernelEffort:
-    """Limits on calling kernels.
-
-    Parameters
-    ----------
-    seconds
-        Processor time per graph, after which the rest of its kernels are not known. Wall time would
-        depend on other processes.
-    max_bytes
-        A kernel whose operands are larger is not called at all.
-    """
+    """Limits on calling kernels."""
 
     seconds: float = 1.0
+    """Processor time per graph, after which the rest of its kernels are not known. Wall time would
+    depend on other processes."""
     max_bytes: int = 1 << 30
+    """A kernel whose operands are larger is not called at all."""
 
 
 class ReturnedTensor(NamedTuple):
-    """A tensor that a kernel returns.
-
-    Parameters
-    ----------
-    place
-        Place of the tensor in its storage.
-    operand
-        Position of the operand in whose storage that is; None for a storage of its own.
-    """
+    """A tensor that a kernel returns."""
 
     place: Place
+    """Place of the tensor in its storage."""
     operand: int | None
+    """Position of the operand in whose storage that is; None for a storage of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelMemory:
-    """Memory that a kernel allocates.
-
-    Parameters
-    ----------
-    workspace
-        Bytes that it allocates and frees again.
-    returned
-        The tensors it returns.
-    """
+    """Memory that a kernel allocates."""
 
     workspace: int = 0
+    """Bytes that it allocates and frees again."""
     returned: Mapping[Path, ReturnedTensor] = field(default_factory=dict)
+    """The tensors it returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredKernels:
-    """The measured memory of the extern kernels of a graph.
-
-    Parameters
-    ----------
-    by_name
-        By the name of the buffer that each makes.
-    unknown
-        Names of the kernels that could not be called, each once.
-    """
+    """The measured memory of the extern kernels of a graph."""
 
     by_name: Mapping[str, KernelMemory] = field(default_factory=dict)
+    """By the name of the buffer that each makes."""
     unknown: tuple[str, ...] = ()
+    """Names of the kernels that could not be called, each once."""
 
 
 _known: dict[Hashable, KernelMemory] = {}

@@ -25,37 +25,25 @@ from optsched.plugins.inductor.wrapper.reuse import hand_on
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Memory that an order needs while the compiled graph runs.
-
-    Parameters
-    ----------
-    peak
-        Most live bytes, in storages that the graph allocates or owns.
-    peak_at
-        The buffer or node whose line reaches the peak first.
-    start, end
-        Live bytes of inputs at the call, and of all storages left at its end.
-    inplace
-        Pairs in which a kernel overwrites the second buffer.
-    reused
-        Pairs in which the wrapper reuses the second buffer.
-    removed
-        Buffers without bytes, because they exist only inside a kernel.
-    timeline
-        Pairs `(line, live bytes after it)`, if requested.
-    lives
-        Allocations and releases of storages, by the first name of each, if requested.
-    """
+    """Memory that an order needs while the compiled graph runs."""
 
     peak: int
+    """Most live bytes, in storages that the graph allocates or owns."""
     peak_at: str
+    """The buffer or node whose line reaches the peak first."""
     start: int
     end: int
+    """`start` and `end`: live bytes of inputs at the call, and of all storages left at its end."""
     inplace: tuple[Pair, ...]
+    """Pairs in which a kernel overwrites the second buffer."""
     reused: tuple[Pair, ...]
+    """Pairs in which the wrapper reuses the second buffer."""
     removed: frozenset[str]
+    """Buffers without bytes, because they exist only inside a kernel."""
     timeline: tuple[tuple[str, int], ...] = ()
+    """Pairs `(line, live bytes after it)`, if requested."""
     lives: tuple[LifeEvent, ...] = ()
+    """Allocations and releases of storages, by the first name of each, if requested."""
 
 
 def simulate(
