@@ -64,16 +64,9 @@ def candidate_orders(
 ) -> Iterator[tuple[str, IntArray]]:
     """Yield name and order of every ordering, then of random runs.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Seed of the random runs; the seed of each run is part of its name.
-    random_runs
-        Number of random runs (default: :data:`RANDOM_RUNS`, fewer on large graphs).
-    peak_of
-        Function that measures the peak memory of an order, for callers that cache peaks.
+    `seed`: seed of the random runs; the seed of each run is part of its name. `random_runs`: number
+    of random runs (default: :data:`RANDOM_RUNS`, fewer on large graphs). `peak_of`: function that
+    measures the peak memory of an order, for callers that cache peaks.
     """
     measure = partial(peak_memory, graph) if peak_of is None else peak_of
     random = ("lpmf_random", "lpmf_backward_random")

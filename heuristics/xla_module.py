@@ -68,6 +68,9 @@ def schedule_module(
 ) -> ModuleSchedule:
     """Order every computation, called ones first, and check the result.
 
+    Raise `UsageError` if the scheduler is unknown. Raise `PlanError` if the scheduler does not
+    return an order of a computation; the message names it.
+
     Parameters
     ----------
     module
@@ -79,13 +82,6 @@ def schedule_module(
         calling op.
     seed
         Seed of the scheduler.
-
-    Raises
-    ------
-    UsageError
-        If the scheduler is unknown.
-    PlanError
-        If the scheduler does not return an order of a computation; the message names it.
     """
     if isinstance(scheduler, str) and scheduler not in ORDERINGS:
         raise UsageError(f"unknown scheduler {scheduler!r}, expected one of {', '.join(ORDERINGS)}")
@@ -191,12 +187,8 @@ def heap_size(module: Module, orders: Orders, *, alignment: int = ALIGNMENT) -> 
     The largest buffer is placed first, in the tightest hole; among buffers of equal size, the one
     that lives longest comes first. All offsets are multiples of `alignment`.
 
-    Raises
-    ------
-    PlanError
-        If the schedule breaks a rule.
-    UsageError
-        If nested calls lead to too many buffers.
+    Raise `PlanError` if the schedule breaks a rule. Raise `UsageError` if nested calls lead to too
+    many buffers.
     """
     check_schedule(module, orders)
     runs: dict[str, IntArray] = {}

@@ -179,12 +179,8 @@ def _is_training(graph: Graph) -> bool:
 def chosen_tail(graph: Graph, bits: str | None = None) -> ArenaTail | None:
     """Return what the graph's runtime keeps after the slab; None if that is nothing.
 
-    Parameters
-    ----------
-    graph
-        The graph, read from a file.
-    bits
-        Bits of a pointer: `"32"`, as on microcontrollers, `"64"`, or `"none"` for the slab alone.
+    `graph`: the graph, read from a file. `bits`: bits of a pointer: `"32"`, as on microcontrollers,
+    `"64"`, or `"none"` for the slab alone.
     """
     tails = graph.origin.tails if graph.origin is not None else ()
     if bits == "none":

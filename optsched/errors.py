@@ -53,12 +53,8 @@ class OpenDimensionsError(FormatError):
 class MissingDependencyError(OptschedError):
     """An optional package is not installed.
 
-    Parameters
-    ----------
-    module
-        Name of the package that could not be imported.
-    extra
-        The extra of this project that installs it.
+    `module`: name of the package that could not be imported. `extra`: the extra of this project
+    that installs it.
     """
 
     def __init__(self, module: str, extra: str) -> None:

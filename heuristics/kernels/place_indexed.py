@@ -21,15 +21,9 @@ from optsched.runtime.kernel import inner, kernel
 def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray) -> int:
     """Find the tree nodes that are relevant to the sections `[first, last)`.
 
-    Parameters
-    ----------
-    first, last
-        Sections, `first < last`.
-    leaves
-        Number of leaves of the tree, a power of two. Node `v` has the children `2v` and `2v + 1`;
-        leaf `s` is node `leaves + s`.
-    whole, part
-        Output: the fewest nodes that together cover exactly the sections, and their ancestors.
+    `first`, `last`: sections, `first < last`. `leaves`: number of leaves of the tree, a power of
+    two. Node `v` has the children `2v` and `2v + 1`; leaf `s` is node `leaves + s`. `whole`,
+    `part`: output: the fewest nodes that together cover exactly the sections, and their ancestors.
 
     Returns
     -------

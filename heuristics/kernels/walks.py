@@ -107,13 +107,9 @@ def run_eager_free(
     so an op enters the eager heap at most once. It is skipped later in the other heap. The kernel
     takes O((n + edges) log n) time.
 
-    Parameters
-    ----------
-    pred_ptr, succ_ptr, succ, read_ptr, read, user_ptr, user, size, alloc, own
-        Arrays of the graph.
-    left
-        Shape `(m,)`: number of users of each buffer still to run, plus one if it is kept.
-        Overwritten.
+    `pred_ptr`, `succ_ptr`, `succ`, `read_ptr`, `read`, `user_ptr`, `user`, `size`, `alloc`, `own`:
+    arrays of the graph. `left`: shape `(m,)`: number of users of each buffer still to run, plus one
+    if it is kept. Overwritten.
     """
     n = len(alloc)
     waits, freed = row_lengths(pred_ptr), own.copy()

@@ -68,15 +68,8 @@ def inductor(
     Inductor does not model in-place execution: orders are made and measured as if every output had
     bytes of its own.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Seed passed to each method.
-    methods
-        Methods to compare with the listing order, which `reorder_for_peak_memory` always considers
-        first and keeps on ties.
+    `seed`: seed passed to each method. `methods`: methods to compare with the listing order, which
+    `reorder_for_peak_memory` always considers first and keeps on ties.
 
     References
     ----------

@@ -107,10 +107,7 @@ def _place_indexed(
 def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) -> IntArray:
     """Place buffers as the kernels do, in Python integers, which do not overflow.
 
-    Raises
-    ------
-    GraphError
-        If a buffer would end beyond 64-bit integers.
+    Raise `GraphError` if a buffer would end beyond 64-bit integers.
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, alignment = problem.size.tolist(), problem.alignment.tolist()

@@ -12,10 +12,7 @@ from optsched.solver.tiling.bound import find_obstacle
 def certify_tiling(rows: Rows, bands: int, clock: Clock) -> TilingCertificate:
     """Return a certificate of the largest head that an op is proved to need.
 
-    Raises
-    ------
-    UsageError
-        If there are too many stages to examine, or too little time.
+    Raise `UsageError` if there are too many stages to examine, or too little time.
     """
     found = find_obstacle(rows, bands, clock)
     if found.op < 0:

@@ -113,12 +113,8 @@ def contrary(supposed: Inference, why: Conflict) -> Inference:
 class Trail:
     """Inferences in the sequence in which they were found, each from those before it.
 
-    Parameters
-    ----------
-    network
-        The network of the graph; all precedences of the trail are added to it.
-    budget
-        Bytes.
+    `network`: the network of the graph; all precedences of the trail are added to it. `budget`:
+    bytes.
     """
 
     def __init__(self, network: FlowNetwork, budget: int) -> None:
@@ -212,12 +208,8 @@ def list_steps(graph: Graph, budget: int, conflict: Conflict, most: int) -> list
 
     An inference that several branches need is proved once, before the first of them.
 
-    Raises
-    ------
-    TooLongError
-        If there are more steps than `most`.
-    UnshownError
-        If no flow proves a step from the steps before it.
+    Raise `TooLongError` if there are more steps than `most`. Raise `UnshownError` if no flow proves
+    a step from the steps before it.
     """
     return _StepList(FlowNetwork(graph), budget, most).write(conflict)
 

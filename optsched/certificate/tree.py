@@ -35,10 +35,7 @@ class TreeNode:
 class ConflictTree:
     """A tree that refutes a budget and records all reasons; it can be stopped and resumed.
 
-    Parameters
-    ----------
-    claim
-        The claim to prove. Once its clock has expired :class:`OutOfTimeError` is raised.
+    `claim`: the claim to prove. Once its clock has expired :class:`OutOfTimeError` is raised.
     """
 
     def __init__(self, claim: Claim) -> None:

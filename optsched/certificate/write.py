@@ -298,14 +298,8 @@ def certify_module(
     A call counts with the bound that the certificate of its callee proves. If that is smaller than
     the callee's bound, the certificates of its callers use the smaller one.
 
-    Parameters
-    ----------
-    module
-        The module.
-    orders, bounds
-        By computation: an order, if one is known; the bound on its peak, including its calls.
-    limits
-        Limits on all certificates together.
+    `orders`, `bounds`: by computation: an order, if one is known; the bound on its peak, including
+    its calls. `limits`: limits on all certificates together.
 
     Returns
     -------

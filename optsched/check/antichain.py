@@ -30,10 +30,7 @@ def check_antichain(graph: Graph, known: Precedence, buffers: Iterable[int]) -> 
 
     No slab is smaller.
 
-    Raises
-    ------
-    PlanError
-        If one of the buffers is before another.
+    Raise `PlanError` if one of the buffers is before another.
     """
     ids = sorted(set(buffers))
     # A buffer that is before some buffer allocated by a stream is also before the last one that
@@ -61,10 +58,7 @@ def most_in_conflict(graph: Graph, known: Precedence, live: Iterable[int]) -> in
     flow. A set of conflicting buffers has at most one byte in each chain, so no such set is larger
     than the number of chains. The set found must have exactly that size.
 
-    Parameters
-    ----------
-    live
-        Ids of the buffers that are live at some step.
+    `live`: ids of the buffers that are live at some step.
     """
     # Buffers without bytes add nothing to any set.
     ids = [b for b in live if graph.buffers[b].size]
@@ -124,11 +118,8 @@ def _arcs(graph: Graph, known: Precedence, ids: list[int]) -> Arcs:
 def _check_flow(arcs: Arcs, flow: Sequence[int], sizes: Sequence[int]) -> int:
     """Return the bytes that flow from buffers to buffers.
 
-    Raises
-    ------
-    PlanError
-        If an amount is negative, bytes get lost on the way, or a buffer sends or receives more
-        bytes than its size.
+    Raise `PlanError` if an amount is negative, bytes get lost on the way, or a buffer sends or
+    receives more bytes than its size.
     """
     k = len(sizes)
     net: dict[int, int] = {}

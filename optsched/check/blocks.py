@@ -32,10 +32,7 @@ Family: TypeAlias = tuple[Sequence[Sequence[int]], int | None]
 def check_blocks(network: Network, rows: Sequence[Sequence[int]], column: int | None) -> None:
     """Check that any two blocks can be exchanged; exchanges of neighboring rows generate all.
 
-    Raises
-    ------
-    PlanError
-        If they cannot be swapped, or are not blocks.
+    Raise `PlanError` if they cannot be swapped, or are not blocks.
     """
     ops = [v for row in rows for v in row]
     known = range(len(network.before))

@@ -67,10 +67,7 @@ Pairs: TypeAlias = Sequence[tuple[int, int]]
 def check_certificate(graph: Graph, certificate: Certificate) -> str:
     """Return the proof that a valid certificate gives: L2 (order bound) or L3 (order search).
 
-    Raises
-    ------
-    PlanError
-        On the first step that does not hold.
+    Raise `PlanError` on the first step that does not hold.
     """
     # By name, since a certificate is read beside the graph it names.
     if certificate.graph != graph.name:

@@ -58,22 +58,16 @@ class Unverified:
 def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> Checked:
     """Replay a plan and refuse each claim of its file that can be shown to be wrong.
 
-    Parameters
-    ----------
-    question, plan
-        The question, which never comes from the plan's file, and a plan for its graph.
-    claims
-        The fields of an `optsched-plan/1` document except order and offsets.
+    Raise `PlanError` on a plan that does not answer the question, or the first claim that is
+    refuted.
+
+    `question`, `plan`: the question, which never comes from the plan's file, and a plan for its
+    graph. `claims`: the fields of an `optsched-plan/1` document except order and offsets.
 
     Returns
     -------
     Checked
         Measured bytes of the plan.
-
-    Raises
-    ------
-    PlanError
-        On a plan that does not answer the question, or the first claim that is refuted.
     """
     graph = question.graph
     check_words(graph, claims)
@@ -114,15 +108,9 @@ def unverified(
 ) -> list[Unverified]:
     """Return the claims of a plan file that are still open: not verified, and not refuted.
 
-    Parameters
-    ----------
-    claims
-        The fields of the plan file, which :func:`check_claims` did not refuse.
-    bound
-        A verified bound on every peak. No slab is smaller than the peak of its order, so the same
-        bound holds of both.
-    graph
-        The graph, with which sizes of dimensions were compared.
+    `claims`: the fields of the plan file, which :func:`check_claims` did not refuse. `bound`: a
+    verified bound on every peak. No slab is smaller than the peak of its order, so the same bound
+    holds of both. `graph`: the graph, with which sizes of dimensions were compared.
     """
     claimed = {what: claims.get(f"{what}_bound", 0) for what in ("peak", "slab")}
     found = [Unverified(x, claimed[x], claims.get(f"{x}_proof")) for x in claimed]

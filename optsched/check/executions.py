@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 def replay_executions(graph: Graph, plan: Plan, *, runs: int = 20, seed: int = 0) -> Replayed:
     """Execute a plan several times, with different random choices.
 
-    Parameters
-    ----------
-    graph, plan
-        The order is a permutation of the ops that keeps all dependencies.
-    runs, seed
-        Number of executions, and seed of their random choices.
+    `graph`, `plan`: the order is a permutation of the ops that keeps all dependencies. `runs`,
+    `seed`: number of executions, and seed of their random choices.
 
     Returns
     -------

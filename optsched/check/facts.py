@@ -38,10 +38,8 @@ class OrderFacts:
     def of_order(cls, graph: Graph, order: Sequence[int]) -> OrderFacts:
         """Replay an order.
 
-        Raises
-        ------
-        PlanError
-            If an op is missing, unknown, listed twice, or listed before one that it needs.
+        Raise `PlanError` if an op is missing, unknown, listed twice, or listed before one that it
+        needs.
         """
         step = steps_of_order(graph, order)
         return cls(graph, order, step, live_spans(graph, order, step))
@@ -76,11 +74,8 @@ class PlanFacts(OrderFacts):
     def of(cls, question: Question, plan: Plan) -> PlanFacts:
         """Replay the order of a plan.
 
-        Raises
-        ------
-        PlanError
-            If the order is not valid, or the plan is not one of this graph: other counts of
-            buffers, or pools that it may not use.
+        Raise `PlanError` if the order is not valid, or the plan is not one of this graph: other
+        counts of buffers, or pools that it may not use.
         """
         given = question.graph
         if len(plan.offsets) != len(given.buffers):
@@ -143,10 +138,8 @@ class PlanFacts(OrderFacts):
 def steps_of_order(graph: Graph, order: Sequence[int]) -> list[int]:
     """Return the step of each op.
 
-    Raises
-    ------
-    PlanError
-        If an op is missing, unknown, listed twice, or listed before one that it needs.
+    Raise `PlanError` if an op is missing, unknown, listed twice, or listed before one that it
+    needs.
     """
     step: list[int | None] = [None] * len(graph.ops)
     for position, v in enumerate(order):

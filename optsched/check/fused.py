@@ -78,11 +78,8 @@ class CheckedSplit:
 def check_split(fused: FusedGraph, groups: Sequence[Sequence[int]]) -> CheckedSplit:
     """Return the figures of groups that run in the given order.
 
-    Raises
-    ------
-    PlanError
-        If a part is missing, unknown or listed twice, a group is empty or holds parts of two nodes,
-        or a group runs before one that it needs.
+    Raise `PlanError` if a part is missing, unknown or listed twice, a group is empty or holds parts
+    of two nodes, or a group runs before one that it needs.
     """
     groups = _part_ids(fused, groups)
     listed = [v for group in groups for v in group]
@@ -122,10 +119,7 @@ def check_fusion(fused: FusedGraph, certificate: FusionCertificate) -> str:
 
     It is L2 if the tree is a single leaf with an order bound.
 
-    Raises
-    ------
-    PlanError
-        On the first leaf that does not hold.
+    Raise `PlanError` on the first leaf that does not hold.
     """
     if certificate.graph != fused.graph.name:
         raise PlanError(

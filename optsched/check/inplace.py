@@ -116,14 +116,8 @@ class _Matching:
 def shared_spans(offsets: Sequence[int | None], dying: Mapping[int, Pairs], spans: Spans) -> Spans:
     """Return the steps in which each root needs bytes that no other root has.
 
-    Parameters
-    ----------
-    offsets
-        Offset of each buffer of the plan by id, or None.
-    dying
-        Result of :func:`dying_pairs`.
-    spans
-        Half-open live range of each root.
+    `offsets`: offset of each buffer of the plan by id, or None. `dying`: result of
+    :func:`dying_pairs`. `spans`: half-open live range of each root.
     """
     found = dict(spans)
     for pairs in dying.values():

@@ -67,10 +67,7 @@ class LifecycleCheck:
     def see(self, events: Collection[SeenEvent], where: str) -> None:
         """Compare the events of one moment, in any order, with the next planned ones.
 
-        Raises
-        ------
-        LifecycleError
-            If they differ, naming the first buffer whose life differs.
+        Raise `LifecycleError` if they differ, naming the first buffer whose life differs.
         """
         # As many planned events as were seen; their sequence within a moment is free.
         strange, missing = _match(events, self.left[: len(events)])
@@ -128,12 +125,7 @@ def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:
     Buffers without bytes of their own (views, what the caller owns, size 0) are left out, and so
     are buffers that no op makes or reads.
 
-    Parameters
-    ----------
-    graph
-        Any graph.
-    order
-        A valid order of its ops.
+    `graph`: any graph. `order`: a valid order of its ops.
     """
     steps: list[list[LifeEvent]] = [[] for _ in order]
     users = touched(graph)
@@ -169,13 +161,8 @@ def check_lifecycle(
 ) -> None:
     """Compare the allocations and releases of a run, step by step, with those of an order.
 
-    Parameters
-    ----------
-    graph, order
-        The plan.
-    steps
-        For each step of the run, the names of the buffers that were allocated in it, and of those
-        that were released.
+    `graph`, `order`: the plan. `steps`: for each step of the run, the names of the buffers that
+    were allocated in it, and of those that were released.
 
     Raises
     ------

@@ -46,20 +46,11 @@ def check_schedule(
 ) -> dict[str, int]:
     """Replay an order of each computation and return the peaks, those of callees included.
 
-    Parameters
-    ----------
-    module
-        The module.
-    orders
-        Op ids, first to run first, by computation.
-    claims
-        Peaks by computation that are compared where given.
+    Raise `PlanError` if a computation has no order, an order is of none, or it misses an op, has
+    one twice or before one that it needs; with the name of the computation.
 
-    Raises
-    ------
-    PlanError
-        If a computation has no order, an order is of none, or it misses an op, has one twice or
-        before one that it needs; with the name of the computation.
+    `orders`: op ids, first to run first, by computation. `claims`: peaks by computation that are
+    compared where given.
     """
     _check_names(module, orders, "order")
     peaks: dict[str, int] = {}
@@ -130,17 +121,10 @@ def check_module_claims(
 ) -> ModuleChecked:
     """Replay a plan, and reject claims of its file that can be proved wrong.
 
-    Parameters
-    ----------
-    module, plans
-        As for :func:`check_module`.
-    claims
-        The fields of the plan file, by computation, beside order and offsets.
+    Raise `PlanError` on a plan that is not valid, or the first claim that is refuted.
 
-    Raises
-    ------
-    PlanError
-        On a plan that is not valid, or the first claim that is refuted.
+    `module`, `plans`: as for :func:`check_module`. `claims`: the fields of the plan file, by
+    computation, beside order and offsets.
     """
     checked = check_module(module, plans, claims)
     alignments = _alignments(module)
@@ -161,10 +145,7 @@ def check_module_certificate(
 
     Each is of its computation's graph in which every block has the bound of what is called.
 
-    Raises
-    ------
-    PlanError
-        If a computation has none, or on the first that does not hold.
+    Raise `PlanError` if a computation has none, or on the first that does not hold.
     """
     _check_names(module, certificates, "certificate")
     bounds: dict[str, int] = {}

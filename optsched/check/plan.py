@@ -97,17 +97,10 @@ def check_plan(
 def check_answer(question: Question, plan: Plan, claims: Mapping[str, Any]) -> Checked:
     """Check that a plan answers a question, and the numbers that it claims.
 
-    Parameters
-    ----------
-    question, plan
-        The question, and a plan for its graph.
-    claims
-        Any of `peak`, `slab`, `slabs` and `capacities`, as for :func:`check_plan`.
+    Raise `PlanError` on the first broken rule, naming op, buffer and bytes.
 
-    Raises
-    ------
-    PlanError
-        On the first broken rule, naming op, buffer and bytes.
+    `question`, `plan`: the question, and a plan for its graph. `claims`: any of `peak`, `slab`,
+    `slabs` and `capacities`, as for :func:`check_plan`.
     """
     facts = PlanFacts.of(question, plan)
     for rule in RULES:

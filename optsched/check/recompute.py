@@ -82,10 +82,8 @@ def check_recompute(
     The bound is about repeats of the ops that `loss` needs, the certificate's own by default: its
     rows may hold for another loss as well.
 
-    Raises
-    ------
-    PlanError
-        If a row is not one of the graph, a multiplier is negative, or the sum proves less.
+    Raise `PlanError` if a row is not one of the graph, a multiplier is negative, or the sum proves
+    less.
     """
     # A certificate is about one graph, with costs in one unit.
     for what, stated, own in (

@@ -70,10 +70,7 @@ MOST_STATES = 4_096
 def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
     """Check that ops may run as a chain of uninterrupted parts, in any order of the others.
 
-    Raises
-    ------
-    PlanError
-        If they may not, or if the check needs too many states.
+    Raise `PlanError` if they may not, or if the check needs too many states.
     """
     ops = [v for part in parts for v in part]
     # In place, live bytes are not the sum that the proof rests on.

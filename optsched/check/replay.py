@@ -83,10 +83,7 @@ class CellSlab:
     def expect(self, what: str, place: tuple[int, int], key: int) -> None:
         """Check that `[low, high)` holds the pattern of a key.
 
-        Raises
-        ------
-        PlanError
-            If it holds anything else.
+        Raise `PlanError` if it holds anything else.
         """
         self.reads += 1
         at, pattern = self._pattern(place, key)
@@ -273,10 +270,8 @@ def replay_packing(
     shares an offset is one buffer. `pools` says in which slab each buffer lies, where there are
     several.
 
-    Raises
-    ------
-    PlanError
-        If a buffer finds something else than its pattern, naming step, buffer and byte.
+    Raise `PlanError` if a buffer finds something else than its pattern, naming step, buffer and
+    byte.
     """
     rows = [
         (start, end, (low, high), name, pools[i] if pools else "")

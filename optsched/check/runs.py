@@ -38,11 +38,8 @@ class CheckedRuns:
 def check_runs(graph: Graph, sequence: Sequence[int]) -> CheckedRuns:
     """Run a sequence and return its peak and cost.
 
-    Raises
-    ------
-    PlanError
-        If an op is missing or unknown, runs again although it must not, or runs before an op that
-        it needs; or if a run reads bytes that were overwritten.
+    Raise `PlanError` if an op is missing or unknown, runs again although it must not, or runs
+    before an op that it needs; or if a run reads bytes that were overwritten.
     """
     # The rules below are about ops that run one at a time, on bytes of their own.
     graph.refuse_streams("sequences with repeats")
@@ -81,14 +78,8 @@ def check_cost(
 ) -> None:
     """Refuse what a plan file states of its repeats, where that can be shown to be wrong.
 
-    Parameters
-    ----------
-    question
-        The question that the file states.
-    sequence, found
-        The plan, and its measured data.
-    stated
-        Claims: `peak`, `extra`, `bound` (None for none) and `cost_unit`.
+    `question`: the question that the file states. `sequence`, `found`: the plan, and its measured
+    data. `stated`: claims: `peak`, `extra`, `bound` (None for none) and `cost_unit`.
     """
     peak, extra, bound = (stated[key] for key in ("peak", "extra", "bound"))
     if found.peak > peak:

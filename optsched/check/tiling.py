@@ -93,11 +93,8 @@ class _Memory:
 def check_tiled(tiled: TiledGraph, plan: Plan) -> CheckedTiling:
     """Run a tiled program and return its figures.
 
-    Raises
-    ------
-    PlanError
-        On the first op that lacks a right row, overwrites what it reads, or does not run an op of
-        the untiled graph, and on an output that is not right at the end.
+    Raise `PlanError` on the first op that lacks a right row, overwrites what it reads, or does not
+    run an op of the untiled graph, and on an output that is not right at the end.
     """
     return _Run(tiled, plan).check()
 

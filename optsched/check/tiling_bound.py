@@ -46,10 +46,7 @@ class _Run:
 def check_tiling_bound(rows: Rows, certificate: TilingCertificate) -> None:
     """Raise an error unless a certificate holds.
 
-    Raises
-    ------
-    PlanError
-        If the op can run with fewer bytes, or is in too many stages to examine.
+    Raise `PlanError` if the op can run with fewer bytes, or is in too many stages to examine.
     """
     _Bound(rows, certificate).check()
 

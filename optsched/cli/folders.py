@@ -23,10 +23,8 @@ MOST_ENTRIES = 100_000
 def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
     """Return the graph files given, and those in folders given, each with True if given itself.
 
-    Raises
-    ------
-    UsageError
-        If a folder holds no graph file, or more than :data:`MOST_ENTRIES` files and folders.
+    Raise `UsageError` if a folder holds no graph file, or more than :data:`MOST_ENTRIES` files and
+    folders.
     """
     found: list[tuple[str, bool]] = []
     endings = _graph_endings()

@@ -138,10 +138,7 @@ def _show_table(
 def refuse_others(args: argparse.Namespace) -> None:
     """Refuse options that a search of splits does not use.
 
-    Raises
-    ------
-    UsageError
-        If one is given.
+    Raise `UsageError` if one is given.
     """
     if getattr(args, "objective", None) == "slab":
         raise UsageError("--unfuse lowers the peak: it excludes --objective slab")

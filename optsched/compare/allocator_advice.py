@@ -103,14 +103,8 @@ class Advice:
 def advise(trace: AllocatorTrace | None, reserved: int, slab: int | None) -> Advice:
     """Replay a trace as it was recorded, and with the other setting.
 
-    Parameters
-    ----------
-    trace
-        The recorded events of a device, if any.
-    reserved
-        Maximum that the allocator reserved.
-    slab
-        Bytes of the slab found for its requests, if any.
+    `trace`: the recorded events of a device, if any. `reserved`: maximum that the allocator
+    reserved. `slab`: bytes of the slab found for its requests, if any.
     """
     # The file has a size only, so that nothing can be replayed.
     if trace is None:

@@ -45,18 +45,11 @@ _ENUMS: dict[str, type[StrEnum]] = {
 class Journal:
     """Outcomes of earlier runs, and the file to which those of this run are appended.
 
-    Parameters
-    ----------
-    path
-        Path of the journal; the file is created if it does not exist.
-    retry
-        Ignore recorded failures, so that these methods run again.
+    Raise `UsageError` if the file exists but is not a journal, or is compressed (it is left
+    unchanged), or if it cannot be written.
 
-    Raises
-    ------
-    UsageError
-        If the file exists but is not a journal, or is compressed (it is left unchanged), or if it
-        cannot be written.
+    `path`: path of the journal; the file is created if it does not exist. `retry`: ignore recorded
+    failures, so that these methods run again.
     """
 
     def __init__(self, path: str | Path, *, retry: bool = False) -> None:

@@ -233,10 +233,8 @@ def planless(method: Exact, result: Result) -> Failed:
 def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> _Found:
     """Call a function in its own thread, and stop waiting after a time limit in seconds.
 
-    Raises
-    ------
-    OverdueError
-        If the function is still running then. Its thread continues, but the result is discarded.
+    Raise `OverdueError` if the function is still running then. Its thread continues, but the result
+    is discarded.
     """
     found: list[_Found] = []
     errors: list[BaseException] = []

@@ -100,18 +100,12 @@ Method = Heuristic | PlanFile | Exact
 def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]:
     """Return the methods with the given names, without repetition, in the given order.
 
-    Parameters
-    ----------
-    names
-        Names, groups (:func:`groups`), patterns with `*` and `?`, `SOLVER:SECONDS`,
-        `ORDERING:PARAMETER`, `plan:PATH` or `NAME=PATH` for a plan from a file, and functions that
-        return an order; None for the group `all`.
+    Raise `UsageError` if a name is unknown (the message lists the nearest names), a pattern matches
+    nothing, or a limit is not a positive number.
 
-    Raises
-    ------
-    UsageError
-        If a name is unknown (the message lists the nearest names), a pattern matches nothing, or a
-        limit is not a positive number.
+    `names`: names, groups (:func:`groups`), patterns with `*` and `?`, `SOLVER:SECONDS`,
+    `ORDERING:PARAMETER`, `plan:PATH` or `NAME=PATH` for a plan from a file, and functions that
+    return an order; None for the group `all`.
     """
     load_plugins()
     found: dict[str, Method] = {}

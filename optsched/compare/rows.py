@@ -200,10 +200,8 @@ class Comparison(Shown):
     def row(self, method: str) -> MethodRow:
         """Return the row of a method.
 
-        Raises
-        ------
-        UsageError
-            If the method was not compared, or has no figures; the message says which and why.
+        Raise `UsageError` if the method was not compared, or has no figures; the message says which
+        and why.
         """
         found = self.find_row(method)
         if found is not None:

@@ -47,14 +47,10 @@ def own_methods(paths: Iterable[str]) -> list[str]:
 def stock_plan(what: Graph | Module, *, peak_only: bool = False) -> StockPlan | None:
     """Return the plan that the framework of a graph makes, or None without a valid one.
 
-    Parameters
-    ----------
-    what
-        Graph in its memory model, without order rules, which the framework does not know; or a
-        module with calls. Its origin names the framework; a graph made in Python has none, and is
-        compared with the order of its ops.
-    peak_only
-        True if the slab is not asked for: packing takes longer than all else for a large graph.
+    `what`: graph in its memory model, without order rules, which the framework does not know; or a
+    module with calls. Its origin names the framework; a graph made in Python has none, and is
+    compared with the order of its ops. `peak_only`: True if the slab is not asked for: packing
+    takes longer than all else for a large graph.
     """
     entry = what if isinstance(what, Graph) else what.graphs[what.entry]
     session, reason = session_of(entry), ""

@@ -155,14 +155,8 @@ def next_capacity(
     index order. Each buffer is placed as low as the buffers placed before it allow. Some packing of
     minimum slab has this form, so the search is exhaustive.
 
-    Parameters
-    ----------
-    start, end, size
-        Shape `(k,)`: live ranges and bytes, without alignment or pins.
-    capacity
-        Bytes.
-    offset
-        Shape `(k,)`, overwritten: offsets of the packing, if one exists.
+    `start`, `end`, `size`: shape `(k,)`: live ranges and bytes, without alignment or pins.
+    `capacity`: bytes. `offset`: shape `(k,)`, overwritten: offsets of the packing, if one exists.
 
     Returns
     -------

@@ -138,11 +138,8 @@ def hunt_from(
 ) -> Hunt:
     """Shrink an instance to a minimal core on which the method still loses as much.
 
-    Raises
-    ------
-    UsageError
-        If the instance is of the wrong kind for the method, has in-place ops or several streams, or
-        loses less than `target.at_least`.
+    Raise `UsageError` if the instance is of the wrong kind for the method, has in-place ops or
+    several streams, or loses less than `target.at_least`.
     """
     # Orderings need graphs, packers live ranges.
     if isinstance(item, PackingProblem) != (kind_of(target.method) == "packing"):

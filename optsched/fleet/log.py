@@ -16,15 +16,9 @@ class FleetLog:
     If a line cannot be written, for example because the disk is full, the log ends, but the run
     continues: :attr:`trouble` has the reason.
 
-    Parameters
-    ----------
-    path
-        Path of the file, or None for no log.
+    Raise `UsageError` if the file cannot be opened.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be opened.
+    `path`: path of the file, or None for no log.
     """
 
     def __init__(self, path: str | Path | None) -> None:

@@ -44,10 +44,7 @@ EFFORT = FleetEffort()
 class FleetSettings:
     """Settings of a run: all that its results depend on besides graphs, store and code.
 
-    Raises
-    ------
-    UsageError
-        If both `budget` and `work` are given, or a number is out of range.
+    Raise `UsageError` if both `budget` and `work` are given, or a number is out of range.
     """
 
     budget: float | None = None
@@ -82,12 +79,7 @@ class FleetSettings:
     def slice(self, number: int, left: float | None) -> Limits | None:
         """Return the limits of unit `number` of a graph, or None if it gets no more units.
 
-        Parameters
-        ----------
-        number
-            Number of units that the graph has had.
-        left
-            Seconds left for the whole fleet.
+        `number`: number of units that the graph has had. `left`: seconds left for the whole fleet.
         """
         # Another seed per unit, so that a unit does not repeat the last one.
         effort, seed = self.effort, (self.seed + number) % 2**31

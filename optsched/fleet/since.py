@@ -75,10 +75,7 @@ def read_earlier(path: str | Path, objective: Objective) -> Earlier:
 
     A file that does not exist yet has none.
 
-    Raises
-    ------
-    FormatError
-        If the file is neither, or a page of an older version.
+    Raise `FormatError` if the file is neither, or a page of an older version.
     """
     try:
         with open(path, "rb") as file:

@@ -342,10 +342,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | N
 def _unrefuted(state: Resume, stored: Result) -> Resume:
     """Return the state of a search if the stored plan does not contradict its bounds.
 
-    Raises
-    ------
-    FormatError
-        If a bound is above the plan's value.
+    Raise `FormatError` if a bound is above the plan's value.
     """
     # A bound above a checked plan shows that the search state is wrong.
     if state.peak_bound > (stored.peak or 0) or state.slab_bound > (stored.slab or 0):

@@ -18,10 +18,8 @@ MOST_BYTES = 2**26
 def read_weights(path: str | Path) -> dict[str, float]:
     """Read weights by graph: by its path, file name, file name without suffixes, or name.
 
-    Raises
-    ------
-    UsageError
-        If a line cannot be parsed, or a weight is not a number from 0 to :data:`MOST_WEIGHT`.
+    Raise `UsageError` if a line cannot be parsed, or a weight is not a number from 0 to
+    :data:`MOST_WEIGHT`.
     """
     data = read_bytes(path)
     if len(data) > MOST_BYTES:

@@ -35,12 +35,7 @@ class StoreWriter:
     Workers have already checked and serialized the plans. A result is safe once it is written: if
     the run is killed, only units in progress and a few queued results are lost.
 
-    Parameters
-    ----------
-    context
-        Store and question.
-    paths
-        Path of the file of each graph; empty if it has none.
+    `context`: store and question. `paths`: path of the file of each graph; empty if it has none.
 
     Attributes
     ----------
@@ -69,11 +64,8 @@ class StoreWriter:
     def put(self, number: int, found: Found, saving: Saving) -> None:
         """Queue a result of a graph for writing, with its saving against the framework's own plan.
 
-        Raises
-        ------
-        OptschedError
-            If an earlier result could not be written, because a run that cannot store results is
-            useless.
+        Raise `OptschedError` if an earlier result could not be written, because a run that cannot
+        store results is useless.
         """
         if self.trouble is not None:
             raise self.trouble
@@ -84,10 +76,7 @@ class StoreWriter:
     def close(self) -> None:
         """Write all queued results and stop the thread.
 
-        Raises
-        ------
-        OptschedError
-            If a result could not be written.
+        Raise `OptschedError` if a result could not be written.
         """
         self._hand_over(None)
         self.write_now.set()

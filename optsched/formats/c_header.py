@@ -23,10 +23,7 @@ def c_header(layout: PlanLayout, prefix: str = "") -> bytes:
 
     A slab that the target cannot address declares an array of negative size, whose name says so.
 
-    Raises
-    ------
-    UsageError
-        If the prefix is not a name in C.
+    Raise `UsageError` if the prefix is not a name in C.
     """
     if prefix and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", prefix):
         raise UsageError(f"prefix {prefix!r} is not a name in C: letters, digits and _")

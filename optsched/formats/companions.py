@@ -18,21 +18,11 @@ from optsched.formats.source import label_of
 def copy_companions(folder: str, names: Sequence[str], output: str | Path) -> None:
     """Copy files from a model's folder to the folder of the model's copy.
 
-    Parameters
-    ----------
-    folder
-        Folder of the model; empty for standard input.
-    names
-        Paths relative to this folder.
-    output
-        Path of the copy of the model, which is written afterwards.
+    Raise `UsageError` if the copy would not find its files, or one of them would be overwritten.
+    Raise `FormatError` if a file is missing or cannot be copied.
 
-    Raises
-    ------
-    UsageError
-        If the copy would not find its files, or one of them would be overwritten.
-    FormatError
-        If a file is missing or cannot be copied.
+    `folder`: folder of the model; empty for standard input. `names`: paths relative to this folder.
+    `output`: path of the copy of the model, which is written afterwards.
     """
     if not names:
         return

@@ -48,10 +48,8 @@ class CostModel(StrEnum):
 def with_costs(graph: Graph, model: CostModel | str | None = None) -> Graph:
     """Return the graph with the costs of a model; by default `kernel` if the graph counts flops.
 
-    Raises
-    ------
-    UsageError
-        If the model is unknown, or needs operations but the graph states costs of another unit.
+    Raise `UsageError` if the model is unknown, or needs operations but the graph states costs of
+    another unit.
     """
     if model is None:
         # A cost without a unit, or counted by an importer, says nothing about seconds.
@@ -110,10 +108,8 @@ def read_costs(path: str | Path, graph: Graph) -> Graph:
 
     The file may name its graph under `graph`.
 
-    Raises
-    ------
-    FormatError
-        If the file is malformed, or a cost is missing, negative or of an op of another graph.
+    Raise `FormatError` if the file is malformed, or a cost is missing, negative or of an op of
+    another graph.
     """
     data = read_bytes(path)
     with errors_named(label_of(path)):

@@ -59,10 +59,7 @@ def fused_document(fused: FusedGraph) -> dict[str, Any]:
 def read_fused(path: str | Path) -> FusedGraph:
     """Return the fused graph of a captured file.
 
-    Raises
-    ------
-    FormatError
-        If the file has no parts, or a field is malformed.
+    Raise `FormatError` if the file has no parts, or a field is malformed.
     """
     source = open_source(path)
     extra = source.document.get("extra") if isinstance(source.document, Mapping) else None
@@ -215,12 +212,8 @@ def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertif
 def read_fusion_document(fused: FusedGraph, document: object) -> FusionCertificate:
     """Return the certificate of a parsed document.
 
-    Raises
-    ------
-    FormatError
-        If a field is missing, unknown or malformed.
-    PlanError
-        If it names a buffer or an op that the graph does not have.
+    Raise `FormatError` if a field is missing, unknown or malformed. Raise `PlanError` if it names a
+    buffer or an op that the graph does not have.
     """
     top = Record(document, "certificate")
     check_format(top, CERTIFICATE_FORMAT)

@@ -91,14 +91,8 @@ def find_names(
     its op in the file. Several slices of one buffer that are all overwritten do not overlap: they
     are views, and none waits for the readers of another.
 
-    Parameters
-    ----------
-    real
-        As :func:`read_real_names` returns it.
-    overwriting
-        Names that an op made by writing in place.
-    producer, uses
-        By name the node that makes it, and by node the names it uses.
+    `real`: as :func:`read_real_names` returns it. `overwriting`: names that an op made by writing
+    in place. `producer`, `uses`: by name the node that makes it, and by node the names it uses.
     """
     names = Names(dict(real))
     newest: dict[str, list[str]] = {}

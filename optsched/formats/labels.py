@@ -17,10 +17,7 @@ def distinct_labels(names: Sequence[str], paths: Sequence[str]) -> list[str]:
     their file, then by the end of its path: the fewest parts that tell them apart. Rows of one
     path, and rows without, are numbered.
 
-    Parameters
-    ----------
-    names, paths
-        Name of each graph, and path of its file; empty if it has none.
+    `names`, `paths`: name of each graph, and path of its file; empty if it has none.
 
     Examples
     --------

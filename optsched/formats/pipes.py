@@ -29,19 +29,10 @@ def is_pipe(path: str | Path) -> bool:
 def read_pipe(path: str | Path, read: Callable[[BinaryIO], bytes]) -> bytes:
     """Return the bytes of a pipe; if none are new, those of the time before.
 
-    Parameters
-    ----------
-    path
-        Path for which :func:`is_pipe` is true.
-    read
-        Function that reads an open file to its end.
+    Raise `FormatError` if standard input is closed. Raise `OSError` if the pipe cannot be opened.
 
-    Raises
-    ------
-    FormatError
-        If standard input is closed.
-    OSError
-        If the pipe cannot be opened.
+    `path`: path for which :func:`is_pipe` is true. `read`: function that reads an open file to its
+    end.
     """
     if str(path) == STANDARD_STREAM:
         if sys.stdin is None:

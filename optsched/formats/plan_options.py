@@ -20,18 +20,11 @@ def planned_dims(
 ) -> dict[str, int]:
     """Return the sizes of a model's open dimensions: those that a plan's file keeps.
 
-    Parameters
-    ----------
-    model, plan
-        Paths. Nothing is added for a file that is not a plan, and for a model in a format without
-        open dimensions.
-    given
-        Sizes that the user gives. They are returned if the plan keeps no dimensions.
+    Raise `UsageError` if a given size differs from that of the plan.
 
-    Raises
-    ------
-    UsageError
-        If a given size differs from that of the plan.
+    `model`, `plan`: paths. Nothing is added for a file that is not a plan, and for a model in a
+    format without open dimensions. `given`: sizes that the user gives. They are returned if the
+    plan keeps no dimensions.
     """
     found = dict(given or {})
     document = _plan_document(plan)

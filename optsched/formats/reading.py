@@ -22,10 +22,7 @@ Read = TypeVar("Read", Graph, Module)
 class GraphReading:
     """Options that determine a graph besides its file.
 
-    Raises
-    ------
-    UsageError
-        If `align` has another value.
+    Raise `UsageError` if `align` has another value.
     """
 
     input_bytes: str = "recorded"

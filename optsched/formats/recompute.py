@@ -85,12 +85,8 @@ def write_recompute(certificate: RecomputeCertificate, path: str | Path, graph: 
 def read_recompute_document(graph: Graph, document: object) -> RecomputeCertificate:
     """Return the certificate of a parsed document.
 
-    Raises
-    ------
-    FormatError
-        If a field is missing, unknown or malformed.
-    PlanError
-        If it names an op or buffer that the graph does not have.
+    Raise `FormatError` if a field is missing, unknown or malformed. Raise `PlanError` if it names
+    an op or buffer that the graph does not have.
     """
     top = Record(document, "certificate")
     check_format(top, RECOMPUTE_FORMAT)

@@ -48,12 +48,8 @@ class Repeats(NamedTuple):
 def read_repeats(graph: Graph, document: Mapping[str, Any]) -> Repeats:
     """Return the plan of a parsed document, for the unrolled graph.
 
-    Raises
-    ------
-    FormatError
-        If a field is missing, unknown or malformed.
-    PlanError
-        If the order names an unknown op, repeats an op that runs once, or breaks a dependency.
+    Raise `FormatError` if a field is missing, unknown or malformed. Raise `PlanError` if the order
+    names an unknown op, repeats an op that runs once, or breaks a dependency.
     """
     top = Record(document, "plan")
     names = top.texts("order")

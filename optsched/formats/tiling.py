@@ -78,11 +78,8 @@ class Tilable:
 def read_tilable(path: str | PathLike[str]) -> Tilable:
     """Read a model file that can be tiled.
 
-    Raises
-    ------
-    FormatError
-        If no runtime is known that plans offsets for tiled models of this format, the file is tiled
-        already, or has open sizes or several subgraphs.
+    Raise `FormatError` if no runtime is known that plans offsets for tiled models of this format,
+    the file is tiled already, or has open sizes or several subgraphs.
     """
     given = path if isinstance(path, str) else Path(path)
     with opened(given, Content.GRAPH) as (row, source), extra_named(row):
@@ -120,12 +117,8 @@ def tiling_document(
 def read_tiled(rows: Rows, document: Mapping[str, Any]) -> tuple[TiledGraph, Plan, dict[str, Any]]:
     """Read a plan of a tiled graph: the graph, the plan, and what the document claims.
 
-    Raises
-    ------
-    FormatError
-        If a field is missing or malformed.
-    PlanError
-        If the plan is of another model, or its ops cannot run in these stages.
+    Raise `FormatError` if a field is missing or malformed. Raise `PlanError` if the plan is of
+    another model, or its ops cannot run in these stages.
     """
     graph, ids = rows.graph, rows.graph.op_ids
     record = Record(Record(document, "plan").mapping("tiling"), "tiling")

@@ -31,14 +31,9 @@ def conflict_sets(problem: PackingProblem, capacity: int, oracle: PackingOracle)
 
     The ranges of steps from which they are taken do not overlap.
 
-    Parameters
-    ----------
-    problem
-        Live ranges of one order, of one pool and without groups; no packing is within `capacity`.
-    capacity
-        Bytes of the slab.
-    oracle
-        Decides packings, each within a short limit.
+    `problem`: live ranges of one order, of one pool and without groups; no packing is within
+    `capacity`. `capacity`: bytes of the slab. `oracle`: decides packings, each within a short
+    limit.
     """
     low, last = 0, int(problem.end.max())
     while low < last:

@@ -71,10 +71,7 @@ class ModelPair:
 class ModelInstance:
     """A graph in scaled units.
 
-    Raises
-    ------
-    UsageError
-        If the numbers are too large for the models even after scaling.
+    Raise `UsageError` if the numbers are too large for the models even after scaling.
     """
 
     unit: int

@@ -59,10 +59,7 @@ class PackingOracle:
     def within(self, problem: PackingProblem, capacity: int) -> IntArray | None:
         """Return offsets within a capacity, or None if it is proved that none exist.
 
-        Raises
-        ------
-        GiveUpError
-            If the question is not decided.
+        Raise `GiveUpError` if the question is not decided.
         """
         # Live bytes alone refute the capacity, without a search.
         if problem.max_load > capacity:
@@ -85,10 +82,7 @@ class PackingOracle:
         No packing is valid if pinned buffers overlap, or if every packing takes more than
         `MAX_ADDRESS` bytes.
 
-        Raises
-        ------
-        GiveUpError
-            If no slab is proved to be the minimum.
+        Raise `GiveUpError` if no slab is proved to be the minimum.
         """
         key = problem_key(problem)
         # Different orders often have equal live ranges in a pool, so answers are kept.

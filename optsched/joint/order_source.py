@@ -55,6 +55,8 @@ class ContractedGraph:
     Identical blocks of ops pass one of their ops in line, and states that some order of minimum
     peak passes are passed.
 
+    Raise `OutOfTimeError` if the clock expires while the graph is contracted.
+
     Parameters
     ----------
     graph
@@ -67,11 +69,6 @@ class ContractedGraph:
         Limits on time or work.
     families
         Families of constraints to use.
-
-    Raises
-    ------
-    OutOfTimeError
-        If the clock expires while the graph is contracted.
     """
 
     unit = 1

@@ -35,14 +35,8 @@ def with_passed_states(
 ) -> OrderingProblem:
     """Return the problem with edges by which all orders pass the states found.
 
-    Parameters
-    ----------
-    context
-        The problem.
-    orders
-        Known orders, along which states are looked for.
-    bound
-        Proved lower bound on the peak in bytes.
+    `context`: the problem. `orders`: known orders, along which states are looked for. `bound`:
+    proved lower bound on the peak in bytes.
     """
     found = _PassedStates(context, bound)
     with suppress(OutOfTimeError):

@@ -31,24 +31,15 @@ __all__ = [
 def measure_model(request: Request) -> Measurement:
     """Run a model in its runtime, as it is and with its plan.
 
-    Parameters
-    ----------
-    request
-        The model, its graph and its plan.
+    Raise `UsageError` if no runtime is known for the file's format. Raise `FormatError` if the
+    runtime does not run the model. Raise `MissingDependencyError` if the runtime is not installed.
+
+    `request`: the model, its graph and its plan.
 
     Returns
     -------
     Measurement
         Bytes planned and held, the causes of their difference, and whether outputs are equal.
-
-    Raises
-    ------
-    UsageError
-        If no runtime is known for the file's format.
-    FormatError
-        If the runtime does not run the model.
-    MissingDependencyError
-        If the runtime is not installed.
     """
     runtime = RUNTIMES[runtime_of(request.path)]
     with extra_named(sniff_file(request.path)):

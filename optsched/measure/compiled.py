@@ -23,21 +23,11 @@ from optsched.measure.runtimes import RUNTIMES
 def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
     """Compile and run a model without and with the plugin.
 
-    Parameters
-    ----------
-    path
-        Path of an exported program of PyTorch, or of HLO text.
-    runtime
-        Name of a compiler in :data:`optsched.measure.runtimes.RUNTIMES`.
-    seconds
-        Time limit of the plugin, per graph.
+    Raise `FormatError` if the runtime does not compile or run the model. Raise
+    `MissingDependencyError` if the runtime is not installed.
 
-    Raises
-    ------
-    FormatError
-        If the runtime does not compile or run the model.
-    MissingDependencyError
-        If the runtime is not installed.
+    `path`: path of an exported program of PyTorch, or of HLO text. `runtime`: name of a compiler in
+    :data:`optsched.measure.runtimes.RUNTIMES`. `seconds`: time limit of the plugin, per graph.
     """
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")

@@ -46,10 +46,7 @@ class _MallInfo(ctypes.Structure):
 def run(path: str, seconds: float) -> CompiledRuns:
     """Lower and run a program twice; see :class:`CompiledRuns`.
 
-    Raises
-    ------
-    UsageError
-        If the C library does not count heap blocks.
+    Raise `UsageError` if the C library does not count heap blocks.
     """
     _require_counts()
     program = load_program(path)

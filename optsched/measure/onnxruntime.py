@@ -145,10 +145,7 @@ def write_fused(path: str, output: str) -> int:
 
     Changes of layout, which depend on the processor (level ORT_ENABLE_ALL), are left out.
 
-    Raises
-    ------
-    FormatError
-        If the file is not an ONNX model, or ONNX Runtime does not load it.
+    Raise `FormatError` if the file is not an ONNX model, or ONNX Runtime does not load it.
     """
     with opened(path, Content.GRAPH) as (row, source), extra_named(row):
         if row.name != "onnx":

@@ -84,12 +84,8 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
     None if they cannot be measured here: without ONNX Runtime, Linux or a C compiler, or if the
     runtime does not run the model.
 
-    Parameters
-    ----------
-    path, planned
-        Paths of the model, and of the file with its plan.
-    graph
-        Graph of the model, with the sizes of its open dimensions.
+    `path`, `planned`: paths of the model, and of the file with its plan. `graph`: graph of the
+    model, with the sizes of its open dimensions.
     """
     # The original model as users run it by default, then the planned one in all ways.
     default = session_of(graph).held()

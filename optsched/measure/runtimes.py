@@ -39,10 +39,7 @@ RUNTIMES: Final = {
 def runtime_of(path: str, wanted: str | None = None) -> str:
     """Return the name of the runtime that runs a file.
 
-    Raises
-    ------
-    UsageError
-        If no runtime is known for the file's format, or not the one that is wanted.
+    Raise `UsageError` if no runtime is known for the file's format, or not the one that is wanted.
     """
     name = sniff_file(path).name
     known = [own for own, runtime in RUNTIMES.items() if runtime.format == name]

@@ -97,10 +97,7 @@ def run_model(data: bytes, arena: int = ARENA) -> Run:
 def run_models(files: Sequence[bytes], arena: int = ARENA) -> list[Run]:
     """Run models with equal inputs on the same values, then in turns to compare their times.
 
-    Raises
-    ------
-    RuntimeError
-        If the interpreter fails; with what it printed.
+    Raise `RuntimeError` if the interpreter fails; with what it printed.
     """
     import tflite
 

@@ -50,10 +50,7 @@ def run(path: str, seconds: float) -> CompiledRuns:
 def load_program(path: str) -> Any:
     """Read an exported program with its example inputs.
 
-    Raises
-    ------
-    FormatError
-        If PyTorch cannot read it, or it has no example inputs.
+    Raise `FormatError` if PyTorch cannot read it, or it has no example inputs.
     """
     try:
         program = torch.export.load(path)

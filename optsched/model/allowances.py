@@ -48,15 +48,10 @@ def relaxation(
 ) -> tuple[Graph, int]:
     """Return a graph and bytes: its least peak minus these bounds all choices that agree.
 
-    Parameters
-    ----------
-    fused, split
-        The fused graph, and the finest split that keeps the buffers decided to stay.
-    cut
-        Local buffers decided to be cut.
-    allowed
-        True for undecided buffers that have bytes and are allowed; False for ones without bytes,
-        which is also the answer if the scratch buffers are too many bytes for a graph.
+    `fused`, `split`: the fused graph, and the finest split that keeps the buffers decided to stay.
+    `cut`: local buffers decided to be cut. `allowed`: True for undecided buffers that have bytes
+    and are allowed; False for ones without bytes, which is also the answer if the scratch buffers
+    are too many bytes for a graph.
     """
     undecided = fused.local - cut - inner_buffers(fused, split)
     if allowed:
@@ -69,12 +64,8 @@ def relaxation(
 def allowances(fused: FusedGraph, split: Split, cut: Collection[int]) -> list[int]:
     """Return the bytes of undecided local buffers that may lie inside the kernel of each group.
 
-    Parameters
-    ----------
-    fused, split
-        The fused graph, and the finest split that keeps the buffers decided to stay.
-    cut
-        Local buffers decided to be cut.
+    `fused`, `split`: the fused graph, and the finest split that keeps the buffers decided to stay.
+    `cut`: local buffers decided to be cut.
 
     Examples
     --------
@@ -108,10 +99,7 @@ def allowances(fused: FusedGraph, split: Split, cut: Collection[int]) -> list[in
 def with_allowances(graph: Graph, rows: Sequence[int]) -> Graph:
     """Return the graph with a scratch buffer per op: the largest allowance minus that of the op.
 
-    Raises
-    ------
-    GraphError
-        If the bytes of all buffers are too many then.
+    Raise `GraphError` if the bytes of all buffers are too many then.
     """
     most = max(rows)
     buffers, ops = list(graph.buffers), list[Op]()

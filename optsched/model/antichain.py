@@ -52,10 +52,7 @@ class Antichain:
 def largest_antichain(graph: Graph, order: Order) -> Antichain:
     """Return the buffers of largest total size that pairwise conflict in an order on streams.
 
-    Raises
-    ------
-    PlanError
-        If `order` is not a permutation of the ops or breaks a dependency.
+    Raise `PlanError` if `order` is not a permutation of the ops or breaks a dependency.
     """
     relation = stream_relation(graph, order)
     ranges, size = relation.ranges(), graph.arrays.size
@@ -84,12 +81,8 @@ def largest_antichain(graph: Graph, order: Order) -> Antichain:
 def heaviest_antichain(size: IntArray, before: IntArray) -> int:
     """Return the largest total size of a set in which no element is before another.
 
-    Parameters
-    ----------
-    size
-        Shape `(k,)`: sizes in bytes.
-    before
-        Shape `(pairs, 2)`: all pairs whose first element is before the second.
+    `size`: shape `(k,)`: sizes in bytes. `before`: shape `(pairs, 2)`: all pairs whose first
+    element is before the second.
     """
     return _heaviest(size, before[:, 0], len(size) + before[:, 1])[1]
 

@@ -13,10 +13,7 @@ from optsched.model.arrays import IntArray, Integers
 def integers(what: str, given: Integers) -> IntArray:
     """Return a column as an array, shape `(k,)`; `what` names it in error messages.
 
-    Raises
-    ------
-    GraphError
-        If the column is not a list of integers of at most 64 bits.
+    Raise `GraphError` if the column is not a list of integers of at most 64 bits.
     """
     try:
         values = np.asarray(given)
@@ -37,10 +34,7 @@ def integers(what: str, given: Integers) -> IntArray:
 def unique_names(given: Iterable[str], count: int) -> tuple[str, ...]:
     """Return unique names of `count` buffers, by default `b0`, `b1`, and so on.
 
-    Raises
-    ------
-    GraphError
-        If a name is given twice, or the number of names is not `count`.
+    Raise `GraphError` if a name is given twice, or the number of names is not `count`.
     """
     # A single string is a sequence of letters.
     if isinstance(given, str):

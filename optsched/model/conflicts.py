@@ -57,15 +57,9 @@ class Whole(NamedTuple):
 class Conflicts:
     """Conflicts among `k` buffers: pairs that must not share any byte.
 
-    Parameters
-    ----------
-    whole
-        Intervals in which buffers are fully occupied.
-    size
-        Shape `(k,)`: sizes in bytes.
-    pairs
-        Shape `(p, 2)`: pairs to keep apart. Both `whole` and `pairs` may only name buffers that
-        have bytes and are live at some step.
+    `whole`: intervals in which buffers are fully occupied. `size`: shape `(k,)`: sizes in bytes.
+    `pairs`: shape `(p, 2)`: pairs to keep apart. Both `whole` and `pairs` may only name buffers
+    that have bytes and are live at some step.
     """
 
     def __init__(self, whole: Whole, size: IntArray, pairs: IntArray) -> None:

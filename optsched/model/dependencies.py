@@ -29,10 +29,8 @@ quadratic in their number.
 def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
     """Return the ops that must run directly before each op, ascending.
 
-    Raises
-    ------
-    GraphError
-        If an op has a control edge from itself, or two buffers overwrite the same contents.
+    Raise `GraphError` if an op has a control edge from itself, or two buffers overwrite the same
+    contents.
     """
     before: list[set[int]] = [set(op.control) for op in graph.ops]
     for v, op in enumerate(graph.ops):
@@ -163,11 +161,8 @@ def reachable(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def check_streams(graph: Wired) -> None:
     """Raise an error if a dependency across streams is not covered by a sync.
 
-    Raises
-    ------
-    GraphError
-        If a dependency is not covered, a stream name is not a string, or a graph on several streams
-        has too many ops.
+    Raise `GraphError` if a dependency is not covered, a stream name is not a string, or a graph on
+    several streams has too many ops.
     """
     ops, names = graph.ops, {op.stream for op in graph.ops}
     if len(names) < 2:

@@ -39,11 +39,8 @@ Bytes = tuple[tuple[str, int], ...]
 class FusedGraph:
     """Parts, the fused nodes made of them, and the buffers that fusion keeps in a kernel.
 
-    Raises
-    ------
-    GraphError
-        If a node has fewer than two parts, parts are in two nodes, nodes wait for each other in a
-        cycle, a local buffer is used outside of its node, or a pair cannot share bytes.
+    Raise `GraphError` if a node has fewer than two parts, parts are in two nodes, nodes wait for
+    each other in a cycle, a local buffer is used outside of its node, or a pair cannot share bytes.
 
     Examples
     --------

@@ -134,12 +134,9 @@ def inner_buffers(fused: FusedGraph, split: Split) -> frozenset[int]:
 def merge(fused: FusedGraph, split: Split, free: Collection[int] = ()) -> Graph:
     """Return the ordinary graph of a split; op `i` is the group `split[i]`.
 
-    Parameters
-    ----------
-    fused, split
-        The fused graph, and an acyclic split of its nodes as :func:`arranged` returns it.
-    free
-        Local buffers that are counted with 0 bytes although their users are in several groups.
+    `fused`, `split`: the fused graph, and an acyclic split of its nodes as :func:`arranged` returns
+    it. `free`: local buffers that are counted with 0 bytes although their users are in several
+    groups.
     """
     graph, inside = fused.graph, _absorbed(fused, split)
     gone = inner_buffers(fused, split) | set(inside.values())

@@ -97,14 +97,8 @@ def available_pairs(
 ) -> dict[int, list[Pair]]:
     """Return the available pairs of each op.
 
-    Parameters
-    ----------
-    arrays
-        The graph.
-    steps
-        Shape `(n,)`: step of each op in the order.
-    ranges
-        Shape `(m, 2)`: live ranges in the order.
+    `arrays`: the graph. `steps`: shape `(n,)`: step of each op in the order. `ranges`: shape `(m,
+    2)`: live ranges in the order.
     """
     found: dict[int, list[Pair]] = {}
     for i in _available(arrays, steps, ranges).tolist():

@@ -19,12 +19,7 @@ from optsched.model.wiring import Wired
 class Lifetimes:
     """Lifetimes of some buffers over all orders of a graph.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    buffers
-        Ids of the buffers, all of them roots.
+    `buffers`: ids of the buffers, all of them roots.
     """
 
     def __init__(self, graph: Wired, buffers: Iterable[int]) -> None:

@@ -92,10 +92,7 @@ class MemoryModel:
 def parse_alignment(value: str | SupportsIndex) -> int:
     """Return an alignment in bytes, given in a form of :func:`optsched.runtime.bytes.parse_bytes`.
 
-    Raises
-    ------
-    UsageError
-        If it is not a power of two, or above 2**62.
+    Raise `UsageError` if it is not a power of two, or above 2**62.
     """
     count = parse_bytes(value)
     if count.bit_count() != 1:

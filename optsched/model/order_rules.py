@@ -264,6 +264,9 @@ def make_baseline(
 ) -> Baseline | None:
     """Return a baseline given by ids or names of all ops, or None if no baseline is requested.
 
+    Raise `UsageError` if the order is not a permutation of the ops or breaks a dependency, or
+    `max_moved` is not an integer of at least 0.
+
     Parameters
     ----------
     graph
@@ -274,12 +277,6 @@ def make_baseline(
         Maximum number of ops that may be moved, or None.
     fewest_moves
         True to prefer plans that move fewer ops.
-
-    Raises
-    ------
-    UsageError
-        If the order is not a permutation of the ops or breaks a dependency, or `max_moved` is not
-        an integer of at least 0.
     """
     if max_moved is not None:
         max_moved = parse_integer("max_moved", max_moved, 0)

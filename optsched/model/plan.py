@@ -232,10 +232,7 @@ class HasPlan(Protocol):
 def graph_with_plan(where: str, graph: object, plan: object) -> Planned:
     """Return a graph and a plan: of two arguments, or of a result that has both.
 
-    Raises
-    ------
-    UsageError
-        If the plan is missing, or an argument has another type.
+    Raise `UsageError` if the plan is missing, or an argument has another type.
     """
     if has_both(graph):
         graph, own = graph.graph_and_plan

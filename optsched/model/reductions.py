@@ -55,12 +55,7 @@ class Reduced:
 
     Sums of sums are sums, so the composition is exact as each reduction is.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    reductions
-        The first one to apply first.
+    `reductions`: the first one to apply first.
     """
 
     def __init__(self, problem: PackingProblem, *reductions: Reduction) -> None:
@@ -160,12 +155,8 @@ class Aligned:
     def reduce(self, problem: PackingProblem) -> tuple[PackingProblem, ...]:
         """Return the aligned problem.
 
-        Raises
-        ------
-        UsageError
-            If the sum of the sizes is too large.
-        GraphError
-            If a buffer is pinned to an offset that is not aligned.
+        Raise `UsageError` if the sum of the sizes is too large. Raise `GraphError` if a buffer is
+        pinned to an offset that is not aligned.
         """
         align = self.align
         sizes = [-(-size // align) * align for size in problem.size.tolist()]

@@ -70,10 +70,8 @@ class RegionSizes:
 def with_workspace_apart(graph: Graph) -> Graph:
     """Return the graph in which workspace lies in the region :data:`WORKSPACE`.
 
-    Raises
-    ------
-    GraphError
-        If a pool of the graph has that name, or scratch is pinned or used by several ops.
+    Raise `GraphError` if a pool of the graph has that name, or scratch is pinned or used by several
+    ops.
     """
     shared = {op.workspace for op in graph.ops if op.workspace is not None}
     # What ops keep comes first, so that the shared range starts after it, for all ops at one
@@ -88,10 +86,7 @@ def with_workspace_apart(graph: Graph) -> Graph:
 def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
     """Return the graph in which constants are counted and lie at the given place.
 
-    Raises
-    ------
-    GraphError
-        If constants need a region and a pool of the graph has its name.
+    Raise `GraphError` if constants need a region and a pool of the graph has its name.
     """
     constants = [b for b, x in enumerate(graph.buffers) if x.input is InputPolicy.CONSTANT]
     # Without constants no region is made.

@@ -61,10 +61,7 @@ class Reserved:
     def reduce(self, problem: PackingProblem) -> tuple[PackingProblem, ...]:
         """Return the problem with the regions as buffers.
 
-        Raises
-        ------
-        GraphError
-            On an empty or reversed region, or a buffer that is pinned into one.
+        Raise `GraphError` on an empty or reversed region, or a buffer that is pinned into one.
         """
         for region in self.regions:
             expect("reserved", region, Region)

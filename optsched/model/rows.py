@@ -93,10 +93,7 @@ class Band:
 class Rows:
     """The row maps of a graph.
 
-    Raises
-    ------
-    GraphError
-        If a map names a buffer that its op does not read, or one without rows.
+    Raise `GraphError` if a map names a buffer that its op does not read, or one without rows.
     """
 
     graph: Graph

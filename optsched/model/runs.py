@@ -76,10 +76,8 @@ def runs_once(graph: Graph) -> dict[int, str]:
 def unroll(graph: Graph, sequence: Sequence[int]) -> Unrolled:
     """Return the graph with one op per run of a sequence.
 
-    Raises
-    ------
-    PlanError
-        If an op is missing, runs again although it must not, or runs before an op that it needs.
+    Raise `PlanError` if an op is missing, runs again although it must not, or runs before an op
+    that it needs.
     """
     return _Unroller(graph).run(sequence)
 

@@ -32,10 +32,7 @@ def positions(
 ) -> list[tuple[int, ...]]:
     """Return rows of buffers, given by name or position, as positions.
 
-    Raises
-    ------
-    GraphError
-        If a name or position is unknown.
+    Raise `GraphError` if a name or position is unknown.
     """
     place: Mapping[str, int] = {}
     found = []
@@ -64,10 +61,8 @@ def positions(
 def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[str]) -> IntArray:
     """Return pairs as positions, shape `(p, 2)`: lower one first, ascending, without duplicates.
 
-    Raises
-    ------
-    GraphError
-        If a row does not have two entries, names a buffer twice, or names an unknown buffer.
+    Raise `GraphError` if a row does not have two entries, names a buffer twice, or names an unknown
+    buffer.
     """
     # The usual case: no pairs.
     if isinstance(pairs, np.ndarray | tuple | list) and not len(pairs):
@@ -98,10 +93,8 @@ def make_groups(
 ) -> tuple[tuple[int, ...], ...]:
     """Return groups as positions, each one ascending, sorted by first member.
 
-    Raises
-    ------
-    GraphError
-        If a group has fewer than two buffers, names an unknown one, or a buffer is in two groups.
+    Raise `GraphError` if a group has fewer than two buffers, names an unknown one, or a buffer is
+    in two groups.
     """
     rows = positions(groups, names, "must share")
     seen: set[int] = set()
@@ -126,10 +119,7 @@ def check_groups(
 ) -> None:
     """Raise an error if a group contradicts itself or a pair.
 
-    Raises
-    ------
-    GraphError
-        If no offset is valid for all members, or two of them must be kept apart.
+    Raise `GraphError` if no offset is valid for all members, or two of them must be kept apart.
     """
     group_of = np.full(len(names), -1, np.int64)
     for number, group in enumerate(groups):
@@ -198,12 +188,9 @@ def graph_sharing(
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, ...], ...]]:
     """Return the pairs and groups of a graph in the form of a packing problem.
 
-    Raises
-    ------
-    GraphError
-        If one of the buffers is a view or lies outside the slab, members of a group have different
-        pools, alignments or pins, or two members can be live at once (peak memory would count their
-        common bytes twice).
+    Raise `GraphError` if one of the buffers is a view or lies outside the slab, members of a group
+    have different pools, alignments or pins, or two members can be live at once (peak memory would
+    count their common bytes twice).
     """
     names = [buffer.name for buffer in graph.buffers]
     apart = make_pairs([tuple(pair) for pair in pairs], names)

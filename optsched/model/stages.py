@@ -26,11 +26,9 @@ def stage_inputs(rows: Rows, ops: Iterable[int]) -> list[int]:
 def check_stage(rows: Rows, stage: Stage) -> None:
     """Raise an error if ops cannot run as a stage.
 
-    Raises
-    ------
-    GraphError
-        If an op is not row-local or is listed before one that it needs, another tensor than the
-        last op's is used outside, other ops run between them, or there are too few rows.
+    Raise `GraphError` if an op is not row-local or is listed before one that it needs, another
+    tensor than the last op's is used outside, other ops run between them, or there are too few
+    rows.
     """
     graph, own = rows.graph, set(stage.ops)
     if len(own) < len(stage.ops) or not own <= set(range(len(graph.ops))) or not own:

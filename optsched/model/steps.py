@@ -17,10 +17,7 @@ Order = Sequence[int] | IntArray
 def order_ids(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """Return the op ids of an order given by ids or names; shape `(n,)`.
 
-    Raises
-    ------
-    PlanError
-        If a name is not in the graph, or an id is not an integer.
+    Raise `PlanError` if a name is not in the graph, or an id is not an integer.
     """
     given = np.asarray(order_of(order))
     # Names: looked up one by one, so that an unknown one can be named.
@@ -83,10 +80,7 @@ def graph_and_order(graph: object, order: Any) -> tuple[Graph, Any]:
 def steps_of(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """Return the step of each op, shape `(n,)`.
 
-    Raises
-    ------
-    PlanError
-        If `order` is not a permutation of the ops or breaks a dependency.
+    Raise `PlanError` if `order` is not a permutation of the ops or breaks a dependency.
     """
     n = len(graph.ops)
     given = order_ids(graph, order)

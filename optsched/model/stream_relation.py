@@ -112,10 +112,7 @@ def stream_relation(graph: Graph, order: Order) -> StreamRelation:
 
     Time and memory are proportional to the number of edges times the number of streams.
 
-    Raises
-    ------
-    PlanError
-        If `order` is not a permutation of the ops or breaks a dependency.
+    Raise `PlanError` if `order` is not a permutation of the ops or breaks a dependency.
     """
     steps_of(graph, order)
     numbers = {name: s for s, name in enumerate(graph.streams)}

@@ -42,20 +42,11 @@ from optsched.runtime.text import free_name
 def tiled_graph(rows: Rows, tiling: Tiling, most_joined: int = MOST_JOINED) -> TiledGraph:
     """Return stages in bands as an ordinary graph.
 
-    Parameters
-    ----------
-    rows
-        The graph, with row maps; its ops are in an order in which they can run.
-    tiling
-        Disjoint stages.
-    most_joined
-        Maximum number of tensors that one op joins.
+    Raise `GraphError` if ops cannot run as a stage (:func:`check_stage`), are in two stages, a band
+    would have rows of padding alone, or the graph has streams, pairs, groups or in-place pairs.
 
-    Raises
-    ------
-    GraphError
-        If ops cannot run as a stage (:func:`check_stage`), are in two stages, a band would have
-        rows of padding alone, or the graph has streams, pairs, groups or in-place pairs.
+    `rows`: the graph, with row maps; its ops are in an order in which they can run. `tiling`:
+    disjoint stages. `most_joined`: maximum number of tensors that one op joins.
     """
     graph = rows.graph
     if graph.on_streams or graph.keep_apart or graph.must_share or graph.in_place:

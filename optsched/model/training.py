@@ -25,17 +25,10 @@ TANGENTS = "tangents"
 def find_loss(graph: Graph, names: Iterable[str] = ()) -> tuple[int, ...]:
     """Return the ops that make the outputs of the forward part, ascending.
 
-    Parameters
-    ----------
-    graph
-        A training graph.
-    names
-        Names of these ops; by default they are found by the inputs named `tangents`.
+    Raise `UsageError` if a name is unknown, or names are not given and such inputs are missing.
 
-    Raises
-    ------
-    UsageError
-        If a name is unknown, or names are not given and such inputs are missing.
+    `graph`: a training graph. `names`: names of these ops; by default they are found by the inputs
+    named `tangents`.
     """
     if names := tuple(names):
         return find_ops(graph, names)

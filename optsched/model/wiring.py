@@ -58,10 +58,7 @@ def find_kept(buffers: Sequence[Buffer], roots: Sequence[int]) -> tuple[bool, ..
 def find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | None, ...]:
     """Return by buffer id: the op that writes it, or None for a graph input.
 
-    Raises
-    ------
-    GraphError
-        If a buffer has two producers, or an id is out of range.
+    Raise `GraphError` if a buffer has two producers, or an id is out of range.
     """
     producers: list[int | None] = [None] * len(buffers)
     for v, op in enumerate(ops):
@@ -81,10 +78,7 @@ def find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | 
 def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
     """Return by buffer id: the buffer whose bytes it names, itself unless it is a view.
 
-    Raises
-    ------
-    GraphError
-        If views form a cycle, or an id is out of range.
+    Raise `GraphError` if views form a cycle, or an id is out of range.
     """
     roots = [b if buffer.alias_of is None else -1 for b, buffer in enumerate(buffers)]
     for start in range(len(buffers)):

@@ -81,10 +81,7 @@ def find_savings(
     Of two savings of the same bytes only the one that needs fewer inputs is kept. If an input adds
     nothing to a set, it adds nothing to a larger one, so sets are grown one input at a time.
 
-    Raises
-    ------
-    TooManySavingsError
-        If there are more than :data:`MOST_SAVINGS`; it names the op.
+    Raise `TooManySavingsError` if there are more than :data:`MOST_SAVINGS`; it names the op.
     """
 
     def worth(inputs: frozenset[int]) -> int:

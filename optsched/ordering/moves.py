@@ -154,14 +154,8 @@ def least_peak_within(
     Bisects between the bound and the peak of the best order: :func:`fewest_moves` decides whether
     an order within the middle exists, and returns the next peak worth trying if it does not.
 
-    Parameters
-    ----------
-    graph, baseline, most, clock
-        As for :func:`fewest_moves`.
-    bound
-        A known lower bound on the peak.
-    known
-        An order within the limit, if there is one.
+    `graph`, `baseline`, `most`, `clock`: as for :func:`fewest_moves`. `bound`: a known lower bound
+    on the peak. `known`: an order within the limit, if there is one.
     """
     moved_bound = 0
     if known is None:

@@ -46,10 +46,7 @@ class OpenTree:
     def parts(self, ops: int) -> Iterator[IntArray]:
         """Yield the pairs of each part, shape `(pairs, 2)`.
 
-        Raises
-        ------
-        ValueError
-            If a row does not hold pairs of ops of a graph with `ops` ops.
+        Raise `ValueError` if a row does not hold pairs of ops of a graph with `ops` ops.
         """
         known = np.zeros(0, np.int64)
         for shared, *rest in self.rows:

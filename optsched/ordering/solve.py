@@ -58,6 +58,8 @@ def solve_order(
 ) -> OrderOutcome:
     """Find an order of minimum peak memory, and prove that it is one.
 
+    Raise `UsageError` if the graph has several streams.
+
     Parameters
     ----------
     graph
@@ -84,11 +86,6 @@ def solve_order(
     -------
     OrderOutcome
         The best order and bound; after a time limit or an interrupt, the best ones so far.
-
-    Raises
-    ------
-    UsageError
-        If the graph has several streams.
 
     Examples
     --------

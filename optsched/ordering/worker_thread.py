@@ -14,12 +14,8 @@ class WorkerThread:
     Both workers spend nearly all their time in compiled kernels, which release the interpreter's
     lock, so a thread is enough: it shares the problem without copying, and ends with its process.
 
-    Parameters
-    ----------
-    work
-        The function to run; it may raise :class:`OutOfTimeError` to end early.
-    end
-        Event that makes `work` raise OutOfTimeError at its next check of the clock.
+    `work`: the function to run; it may raise :class:`OutOfTimeError` to end early. `end`: event
+    that makes `work` raise OutOfTimeError at its next check of the clock.
     """
 
     def __init__(self, work: Callable[[], object], end: threading.Event) -> None:

@@ -67,6 +67,8 @@ def solve_packing(
 ) -> PackingOutcome:
     """Find a packing of minimum slab, or decide whether a capacity can be met.
 
+    Raise `GraphError` if two pinned buffers overlap while both are live.
+
     Parameters
     ----------
     problem
@@ -93,11 +95,6 @@ def solve_packing(
     -------
     PackingOutcome
         The best packing, the bound and its proof.
-
-    Raises
-    ------
-    GraphError
-        If two pinned buffers overlap while both are live.
     """
     # Each group of buffers that share an offset is packed as one buffer.
     joined = problem.joined

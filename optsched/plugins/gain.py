@@ -58,15 +58,12 @@ def kept_reason(before: int, after: int, least: MinGain = DEFAULT_GAIN) -> str:
 def parse_gain(value: MinGain | str | SupportsIndex) -> MinGain:
     """Return a minimum gain from bytes, a size such as `"64KiB"`, `"0.1%"` or a MinGain.
 
+    Raise `UsageError` if it is something else, or more than 100 %.
+
     Examples
     --------
     >>> parse_gain("1%").share, parse_gain("64KiB").size
     (Fraction(1, 100), 65536)
-
-    Raises
-    ------
-    UsageError
-        If it is something else, or more than 100 %.
     """
     if isinstance(value, MinGain):
         return value

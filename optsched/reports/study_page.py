@@ -43,15 +43,9 @@ _LEGEND = "An arrow marks the column that the table is sorted by; a click on a h
 def study_html(study: Study, *, fleet: Fleet | None = None, since: str = "") -> str:
     """Return a study as an HTML page.
 
-    Parameters
-    ----------
-    study
-        The study.
-    fleet
-        The fleet, if the plans are those of `optsched tune`: savings and graphs, without charts of
-        methods, and its rows for a later run's `--diff`.
-    since
-        Part on what changed since an earlier run, in HTML.
+    `fleet`: the fleet, if the plans are those of `optsched tune`: savings and graphs, without
+    charts of methods, and its rows for a later run's `--diff`. `since`: part on what changed since
+    an earlier run, in HTML.
     """
     savings = study_savings(study)
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))

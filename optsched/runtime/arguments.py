@@ -34,12 +34,8 @@ def wrong_argument(
 ) -> str | None:
     """Return one line about the first argument that does not match its annotation, or None.
 
-    Parameters
-    ----------
-    function
-        A function whose annotations are text, as with `from __future__ import annotations`.
-    args, named
-        Arguments of the call that failed.
+    `function`: a function whose annotations are text, as with `from __future__ import annotations`.
+    `args`, `named`: arguments of the call that failed.
     """
     try:
         given = inspect.signature(function).bind(*args, **named).arguments

@@ -55,10 +55,7 @@ def parse_bytes(value: str | SupportsIndex) -> int:
     `KiB` and `K` are 1024 bytes, `KB` is 1000; upper and lower case are equal. Thousands may be
     separated, as in our own output. Fractions of a byte are dropped.
 
-    Raises
-    ------
-    UsageError
-        If the value has another form or is negative.
+    Raise `UsageError` if the value has another form or is negative.
 
     Examples
     --------

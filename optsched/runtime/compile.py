@@ -32,6 +32,8 @@ second one.
 def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> Any:
     """Return a dispatcher that compiles a function at its first call.
 
+    Raise `UnsupportedVersionError` if the installed version of numba is not a tested one.
+
     Parameters
     ----------
     function
@@ -41,11 +43,6 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
     borrows
         True if the function does not create or return arrays. Numba then omits reference counting
         of the arrays passed in, and rejects the function if it creates an array after all.
-
-    Raises
-    ------
-    UnsupportedVersionError
-        If the installed version of numba is not a tested one.
     """
     import numba
 

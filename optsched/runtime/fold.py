@@ -21,14 +21,8 @@ def fold(
 ) -> Value:
     """Return the value of a tree, whose parts get theirs first.
 
-    Parameters
-    ----------
-    root
-        A node.
-    parts
-        Returns the nodes directly below a node; nothing for a leaf.
-    join
-        Returns the value of a node from the values of its parts, in their sequence.
+    `root`: a node. `parts`: returns the nodes directly below a node; nothing for a leaf. `join`:
+    returns the value of a node from the values of its parts, in their sequence.
     """
     waiting, listed = [root], []
     while waiting:

@@ -29,10 +29,7 @@ _VARIABLE = "OPTSCHED_HEAP_BLOCKS"
 def counted_environment() -> Iterator[dict[str, str]]:
     """Build the library, and yield the environment of a process that loads it first.
 
-    Raises
-    ------
-    UsageError
-        If the system is not Linux, or has no C compiler.
+    Raise `UsageError` if the system is not Linux, or has no C compiler.
     """
     with _built() as library:
         # LD_PRELOAD works only from the start of a process.
@@ -74,10 +71,7 @@ def attached_heap(library: str, apart: str = "") -> AttachedHeap:
 
     Blocks of the library `apart`, if one is named, count in :attr:`AttachedHeap.full_rise` alone.
 
-    Raises
-    ------
-    UsageError
-        If this system has no counter; the message says what it needs.
+    Raise `UsageError` if this system has no counter; the message says what it needs.
     """
     try:
         with _built() as path:
@@ -143,10 +137,7 @@ class AttachedHeap(_Counter):
     def counting(self, held: Mapping[int, int]) -> Iterator[None]:
         """Count in the body what this thread takes, and which held blocks are returned.
 
-        Parameters
-        ----------
-        held
-            Bytes of blocks that are live already, by address.
+        `held`: bytes of blocks that are live already, by address.
         """
         self._library.heap_begin()
         for address, size in held.items():

@@ -209,10 +209,8 @@ def _seconds(value: float) -> float | None:
 def parse_integer(what: str, value: SupportsIndex, least: int, end: int = 2**62) -> int:
     """Return an integer of any type as an `int`.
 
-    Raises
-    ------
-    UsageError
-        If the value is not an integer in `[least, end)`; `what` is its name in the message.
+    Raise `UsageError` if the value is not an integer in `[least, end)`; `what` is its name in the
+    message.
     """
     number = as_integer(value)
     if number is None:
@@ -252,10 +250,7 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
     The object is a :class:`Limits` or a running clock. Values missing among the keywords are those
     of :data:`DEFAULT_LIMITS`.
 
-    Raises
-    ------
-    UsageError
-        If both forms or both kinds of limits are given.
+    Raise `UsageError` if both forms or both kinds of limits are given.
     """
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     if limits is not None:

@@ -32,12 +32,8 @@ def largest_flow(
 ) -> Flow | None:
     """Return a maximum flow, or None if the capacities are too large to add up.
 
-    Parameters
-    ----------
-    tails, heads, capacities
-        Shape `(arcs,)`: first node, second node and capacity of each arc.
-    ends
-        Source and sink.
+    `tails`, `heads`, `capacities`: shape `(arcs,)`: first node, second node and capacity of each
+    arc. `ends`: source and sink.
     """
     from ortools.graph.python import max_flow
 

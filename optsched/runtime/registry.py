@@ -11,21 +11,11 @@ def check_owner(what: str, name: str, held: object, new: object, table: str) -> 
     A function of the same module and name may replace the registered one. This happens if a
     notebook cell is run again or a module is reloaded.
 
-    Parameters
-    ----------
-    what
-        Description of the named thing, for the message.
-    name
-        The name.
-    held, new
-        The registered function, and the function to register.
-    table
-        Expression of the dictionary from which users can delete the name.
+    Raise `UsageError` if the functions differ.
 
-    Raises
-    ------
-    UsageError
-        If the functions differ.
+    `what`: description of the named thing, for the message. `held`, `new`: the registered function,
+    and the function to register. `table`: expression of the dictionary from which users can delete
+    the name.
     """
     if _owner(held) != _owner(new):
         raise UsageError(

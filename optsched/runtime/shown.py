@@ -57,34 +57,23 @@ class Shown(Told):
     def save(self, path: str | Path) -> None:
         """Write the result to a file; its ending chooses a plan, a page, a picture or a table.
 
-        Raises
-        ------
-        UsageError
-            If the ending is not one of those known, or there is nothing to write.
-        MissingDependencyError
-            If a package that draws is not installed.
+        Raise `UsageError` if the ending is not one of those known, or there is nothing to write.
+        Raise `MissingDependencyError` if a package that draws is not installed.
         """
         _views().save(self, path)
 
     def plot(self) -> Any:
         """Return a figure of Matplotlib, which notebooks show.
 
-        Raises
-        ------
-        UsageError
-            If there is nothing to draw.
-        MissingDependencyError
-            If Matplotlib is not installed.
+        Raise `UsageError` if there is nothing to draw. Raise `MissingDependencyError` if Matplotlib
+        is not installed.
         """
         return _views().plot(self)
 
     def to_dataframe(self) -> Any:
         """Return a data frame of Pandas: one row per buffer, method or computation.
 
-        Raises
-        ------
-        MissingDependencyError
-            If Pandas is not installed.
+        Raise `MissingDependencyError` if Pandas is not installed.
         """
         return _views().dataframe(self)
 

@@ -26,14 +26,8 @@ from optsched.solver.finding import Finding
 class Knowledge(ABC):
     """State of a search: the best answer and bound of a question so far, and the time left.
 
-    Parameters
-    ----------
-    limits
-        Limits, which count from now, or a running clock.
-    capacity
-        Bytes that are enough; None if the minimum is asked for.
-    on_event
-        Called with every better answer and bound.
+    `limits`: limits, which count from now, or a running clock. `capacity`: bytes that are enough;
+    None if the minimum is asked for. `on_event`: called with every better answer and bound.
     """
 
     features = Feature.NONE

@@ -51,16 +51,9 @@ class Measured(NamedTuple):
 class Known(Knowledge):
     """State of a search for plans of a graph.
 
-    Parameters
-    ----------
-    question
-        The question.
-    limits
-        Limits, which count from now, or a running clock.
-    on_event
-        Called with every better plan and bound.
-    own_pools
-        Pools of the question, into which buffers may spill; None without them.
+    `limits`: limits, which count from now, or a running clock. `on_event`: called with every better
+    plan and bound. `own_pools`: pools of the question, into which buffers may spill; None without
+    them.
     """
 
     def __init__(
@@ -197,10 +190,7 @@ class Known(Knowledge):
     def merge(self, finding: Finding[Plan]) -> None:
         """Check the plans of a finding, and keep all that is better than what is known.
 
-        Raises
-        ------
-        PlanError
-            If a plan breaks a rule of the graph, and no heuristic made it.
+        Raise `PlanError` if a plan breaks a rule of the graph, and no heuristic made it.
         """
         if finding.packing is not None:
             self._keep_packing(finding, finding.packing)
@@ -284,12 +274,8 @@ class Known(Knowledge):
     def result(self, resume: Resume, cut_short: bool) -> Result:
         """Return the result; the checker sees its plan once more, as it is written to a file.
 
-        Parameters
-        ----------
-        resume
-            State from which a later search could continue.
-        cut_short
-            True if an engine was stopped by its share of the time.
+        `resume`: state from which a later search could continue. `cut_short`: True if an engine was
+        stopped by its share of the time.
         """
         if self.plan is not None:
             peak, slab, _ = self.measured

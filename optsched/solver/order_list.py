@@ -25,13 +25,8 @@ class RankedOrder(NamedTuple):
 class OrderList:
     """The orders that a search has found, each with its peak.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    parts
-        Graphs of its pools if the sum of their slabs is minimized: orders are then ranked by the
-        sum of the pools' peaks. Empty to rank them by the peak.
+    `parts`: graphs of its pools if the sum of their slabs is minimized: orders are then ranked by
+    the sum of the pools' peaks. Empty to rank them by the peak.
     """
 
     def __init__(self, graph: Graph, parts: Sequence[Graph]) -> None:

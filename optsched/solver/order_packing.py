@@ -58,10 +58,7 @@ def found_orders(known: Known, source: str, *orders: Order) -> Findings:
 def pack_quickly(known: Known, order: Order, source: str, packings: int | None = None) -> Findings:
     """Yield the plans that heuristic packers make of an order, until one is proved optimal.
 
-    Parameters
-    ----------
-    packings
-        Maximum number of in-place choices, and of packers for each; None for all.
+    `packings`: maximum number of in-place choices, and of packers for each; None for all.
     """
     steps = np.asarray(order, np.int64)
     if not known.question.allows(steps):
@@ -254,14 +251,8 @@ def _cannot_improve(known: Known, order: Order, load: int) -> bool:
 class PooledPacking:
     """Separate packings of the pools of a problem, and their sum.
 
-    Parameters
-    ----------
-    known
-        State of the search, which is told of progress.
-    problem
-        Live ranges of one order.
-    pools
-        Buffers of each pool.
+    `known`: state of the search, which is told of progress. `problem`: live ranges of one order.
+    `pools`: buffers of each pool.
     """
 
     def __init__(self, known: Known, problem: PackingProblem, pools: ByPool) -> None:

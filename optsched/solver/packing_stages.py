@@ -70,15 +70,10 @@ def try_to_fit(
 class KnownPacking(Knowledge):
     """State of a search for a packing of live ranges.
 
-    Parameters
-    ----------
-    problem
-        Live ranges.
-    limits, capacity, on_event
-        As for :class:`optsched.solver.driver.Knowledge`.
-    must_fit
-        True if packings above the capacity are only starts of the search: they are not checked, and
-        the result is without offsets if no packing fits.
+    `problem`: live ranges. `limits`, `capacity`, `on_event`: as for
+    :class:`optsched.solver.driver.Knowledge`. `must_fit`: True if packings above the capacity are
+    only starts of the search: they are not checked, and the result is without offsets if no packing
+    fits.
     """
 
     def __init__(
@@ -116,10 +111,7 @@ class KnownPacking(Knowledge):
     def merge(self, finding: Finding[IntArray]) -> None:
         """Check packings and keep the best one, and the highest bound.
 
-        Raises
-        ------
-        PlanError
-            If a packing is wrong, and no heuristic made it.
+        Raise `PlanError` if a packing is wrong, and no heuristic made it.
         """
         for bound in finding.bounds:
             # A higher bound only: an equal one keeps the proof found first, which is the simpler

@@ -47,12 +47,7 @@ class Relaxation(Protocol):
 def relaxed(relaxation: Relaxation, answer: Answer) -> Run[Known]:
     """Return a stage that answers the questions of a relaxation in equal shares of the time.
 
-    Parameters
-    ----------
-    relaxation
-        The relaxation.
-    answer
-        Function that answers each simpler question.
+    `answer`: function that answers each simpler question.
     """
 
     def run(known: Known, resume: Resume, clock: Clock) -> Findings:

@@ -65,10 +65,7 @@ class Resume:
     def of(cls, question: Question, start: Resume | None) -> Resume:
         """Return the state in which a search begins: that of an earlier one, or none.
 
-        Raises
-        ------
-        UsageError
-            If the earlier search was of another graph.
+        Raise `UsageError` if the earlier search was of another graph.
         """
         if start is None:
             return cls()
@@ -151,10 +148,7 @@ class Resume:
 
         Fields that an older version did not write have the values of an empty state.
 
-        Raises
-        ------
-        FormatError
-            If the record is damaged: it may come from a file.
+        Raise `FormatError` if the record is damaged: it may come from a file.
         """
         try:
             # Each field is checked: a damaged file must not turn into a bound.

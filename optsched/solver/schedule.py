@@ -56,6 +56,9 @@ class Engine(StrEnum):
 def schedule(known: Known, engine: Engine, answer: Answer, *, independent: bool = False) -> Stages:
     """Return an engine's stages; refuse engines that assume one op at a time on streams.
 
+    Raise `UsageError` if the engine does not support independent answers, or the features of the
+    question.
+
     Parameters
     ----------
     known
@@ -66,11 +69,6 @@ def schedule(known: Known, engine: Engine, answer: Answer, *, independent: bool 
         Function that answers the questions of relaxations.
     independent
         True for stages without our reductions and bounds.
-
-    Raises
-    ------
-    UsageError
-        If the engine does not support independent answers, or the features of the question.
     """
     if independent and engine not in _INDEPENDENT:
         raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")

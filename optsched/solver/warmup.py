@@ -59,10 +59,7 @@ def warm_up(say: Callable[[str], None]) -> None:
 
     Half of it in a process of its own: numba compiles one function at a time.
 
-    Parameters
-    ----------
-    say
-        Called with a description of the part that is compiled next.
+    `say`: called with a description of the part that is compiled next.
     """
     started = time.perf_counter()
     say("search of packings and trees of precedences, in a second process")

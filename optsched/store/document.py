@@ -32,12 +32,7 @@ def kept_document(graph: Graph) -> dict[str, Any]:
 def read_kept(document: object) -> Graph:
     """Return the graph of a document of :func:`kept_document`.
 
-    Raises
-    ------
-    FormatError
-        If it is not such a document.
-    GraphError
-        If the graph breaks a rule.
+    Raise `FormatError` if it is not such a document. Raise `GraphError` if the graph breaks a rule.
     """
     record = Record(document, "graph")
     given = {key: value for key, value in record.value.items() if key != "admitted"}

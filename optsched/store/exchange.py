@@ -59,10 +59,7 @@ _BOUND_KEYS = {"quantity", "value", "proof", "provenance", "withdrawn", "certifi
 def dump_record(connection: sqlite3.Connection, number: int) -> dict[str, Any]:
     """Return a record as JSON; nothing of it is checked but checksums and seals.
 
-    Raises
-    ------
-    FormatError
-        If a part of it is damaged.
+    Raise `FormatError` if a part of it is damaged.
     """
     query = (
         "SELECT g.document, r.question, r.plan, r.peak, r.slab, r.provenance"
@@ -104,15 +101,9 @@ def _dump_bound(row: tuple[Any, ...]) -> dict[str, Any]:
 class Parcel:
     """A record from elsewhere, taken apart, and its plan and certificates checked.
 
-    Parameters
-    ----------
-    document
-        As :func:`dump_record` makes it.
+    Raise `FormatError`, `GraphError`, `PlanError` if any of it is not what it says.
 
-    Raises
-    ------
-    FormatError, GraphError, PlanError
-        If any of it is not what it says.
+    `document`: as :func:`dump_record` makes it.
     """
 
     def __init__(self, document: object) -> None:
@@ -170,13 +161,8 @@ _PROOFS = {"", *Proof}
 def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool, list[str]]:
     """Add a record from elsewhere to a store.
 
-    Parameters
-    ----------
-    store, parcel
-        The store, and the record.
-    trust
-        Accept bounds without a certificate, which are only claims otherwise, and the states of
-        searches.
+    `store`, `parcel`: the store, and the record. `trust`: accept bounds without a certificate,
+    which are only claims otherwise, and the states of searches.
 
     Returns
     -------
@@ -258,10 +244,7 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
 def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> Iterator[object]:
     """Yield the records of these numbers, or all, as JSON, with an error for each damaged one.
 
-    Raises
-    ------
-    FormatError
-        If the file is not a store, or so damaged that SQLite does not read it.
+    Raise `FormatError` if the file is not a store, or so damaged that SQLite does not read it.
     """
 
     def all_numbers(connection: sqlite3.Connection) -> list[int]:
@@ -305,10 +288,8 @@ def export_store(
 def import_store(store: PlanStore, path: str | Path, *, trust: bool = False) -> Taken:
     """Add exported records to a store.
 
-    Raises
-    ------
-    FormatError
-        If the file is not an export, or larger than 128 MiB: merge larger stores directly.
+    Raise `FormatError` if the file is not an export, or larger than 128 MiB: merge larger stores
+    directly.
     """
     data = read_bytes(path, limit=MOST_EXPORTED)
     with errors_named(label_of(path)):
@@ -318,10 +299,7 @@ def import_store(store: PlanStore, path: str | Path, *, trust: bool = False) -> 
 def read_export(data: bytes) -> Iterator[object]:
     """Yield the records of an export, with an error for each invalid line.
 
-    Raises
-    ------
-    FormatError
-        If it is not an export, or of another version.
+    Raise `FormatError` if it is not an export, or of another version.
     """
     if data.startswith(b"SQLite format 3"):
         # A frequent mistake: both files have to do with stores.

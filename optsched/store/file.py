@@ -53,15 +53,10 @@ _Found = TypeVar("_Found")
 class StoreFile:
     """The file of a store: opens and closes connections to it.
 
-    Parameters
-    ----------
-    path
-        The file; it is created by the first write.
+    Raise `UsageError` if the path is not a regular file: a folder, a device, or a pipe, which would
+    never end.
 
-    Raises
-    ------
-    UsageError
-        If the path is not a regular file: a folder, a device, or a pipe, which would never end.
+    `path`: the file; it is created by the first write.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -110,12 +105,8 @@ class StoreFile:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection within a transaction, which the end of the block commits as a unit.
 
-        Raises
-        ------
-        UsageError
-            If two machines would not see each other's locks.
-        OptschedError
-            If another process keeps the file locked, locks fail, or the disk is full.
+        Raise `UsageError` if two machines would not see each other's locks. Raise `OptschedError`
+        if another process keeps the file locked, locks fail, or the disk is full.
         """
         with self._open() as connection:
             # Locks at once: a transaction that first reads and then writes could have to give up.

@@ -25,10 +25,7 @@ _UNLOCKED = re.compile(r"\b(nolock|noflock|localflock|nobrl|local_lock=(all|posi
 def journal_of(path: Path) -> str:
     """Return the journal for a store at a path: `WAL`, or `DELETE` where machines may share it.
 
-    Raises
-    ------
-    UsageError
-        If two machines would not see each other's locks there.
+    Raise `UsageError` if two machines would not see each other's locks there.
     """
     place, kind, options = mount_of(path)
     if not kind.startswith(NETWORK):

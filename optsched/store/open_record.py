@@ -24,10 +24,7 @@ from optsched.store.translate import unpack_bytes
 class OpenRecord:
     """A record within a transaction.
 
-    Parameters
-    ----------
-    connection, number
-        Connection to the store, and number of the record.
+    `connection`, `number`: connection to the store, and number of the record.
     """
 
     def __init__(self, connection: sqlite3.Connection, number: int) -> None:
@@ -55,10 +52,7 @@ class OpenRecord:
     def raise_bound(self, bound: Bound, certificate: bytes | None = None) -> bool:
         """Add a bound if it improves on the stored ones; return True if it was added.
 
-        Raises
-        ------
-        PlanError
-            If it is above the plan that is kept.
+        Raise `PlanError` if it is above the plan that is kept.
         """
         named = not bound.proof or bound.proof in list(Proof)
         if not 0 <= bound.value <= MAX_TOTAL_BYTES or not named:

@@ -60,20 +60,11 @@ def prepare_result(
     It is kept under the result's own question. Order rules are control edges of the graph there,
     so that bounds proved under rules are never read as bounds of the graph without them.
 
-    Parameters
-    ----------
-    graph, result, search
-        The graph, its result, and the state for the next search.
-    check
-        True to check the plan; not needed for a plan that was solved, and so checked, in this
-        process.
+    Raise `UsageError` if the result is of another graph, or its question is one that a store does
+    not keep. Raise `PlanError` if the plan breaks a rule of the graph, or does not fit.
 
-    Raises
-    ------
-    UsageError
-        If the result is of another graph, or its question is one that a store does not keep.
-    PlanError
-        If the plan breaks a rule of the graph, or does not fit.
+    `graph`, `result`, `search`: the graph, its result, and the state for the next search. `check`:
+    True to check the plan; not needed for a plan that was solved, and so checked, in this process.
     """
     expect("a store of plans", graph, Graph)
     expect("a store of plans", result, Result)

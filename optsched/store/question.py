@@ -26,16 +26,11 @@ AMONG = "among"
 def stored_question(about: Graph | Question, question: Question | None = None) -> Question:
     """Return the question of a record, whose planned graph has the rules as edges.
 
-    Parameters
-    ----------
-    about, question
-        A question; or a graph, for its plan of minimum slab, or with a question about it.
+    Raise `UsageError` if the question is about another graph, has a budget, limits moves or lets
+    buffers spill: a store would compare its plans as if all were allowed.
 
-    Raises
-    ------
-    UsageError
-        If the question is about another graph, has a budget, limits moves or lets buffers spill: a
-        store would compare its plans as if all were allowed.
+    `about`, `question`: a question; or a graph, for its plan of minimum slab, or with a question
+    about it.
     """
     expect("a store of plans", about, Graph, Question)
     expect("a store of plans", question, Question, NoneType)
@@ -75,10 +70,7 @@ def objective_text(objective: Objective, capacity: int | None = None) -> str:
 def read_question(document: object) -> tuple[Objective, int | None]:
     """Return objective and capacity of parsed JSON, such as that of :func:`question_text`.
 
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field.
+    Raise `FormatError` on a missing, unknown or malformed field.
     """
     record = Record(document, "question")
     record.refuse_unknown({"objective", "capacity"})
@@ -94,10 +86,8 @@ def check_answer(
 ) -> Checked:
     """Check a plan as an answer to a question, and its claims.
 
-    Raises
-    ------
-    PlanError
-        If it breaks a rule of the graph, does not fit, or moves buffers to other pools.
+    Raise `PlanError` if it breaks a rule of the graph, does not fit, or moves buffers to other
+    pools.
     """
     expect("a store of plans", plan, Plan)
     graph = question.planned

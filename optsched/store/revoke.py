@@ -51,10 +51,7 @@ class Rule:
 def read_rule(text: str) -> Rule:
     """Return the rule that a text describes.
 
-    Raises
-    ------
-    UsageError
-        If the text is not a rule.
+    Raise `UsageError` if the text is not a rule.
     """
     found = _RULE.fullmatch(text.replace(" ", ""))
     if found is None or (found[4] and found[4] not in list(Proof)):

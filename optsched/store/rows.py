@@ -266,10 +266,7 @@ def read_provenance(text: object) -> Mapping[str, Any]:
 def provenance_text(origin: Mapping[str, Any]) -> str:
     """Return the JSON text of a provenance.
 
-    Raises
-    ------
-    UsageError
-        If it is too long, or cannot be written as JSON.
+    Raise `UsageError` if it is too long, or cannot be written as JSON.
     """
     try:
         text = json.dumps(origin, allow_nan=False)

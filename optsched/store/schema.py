@@ -90,10 +90,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
 def require_store(connection: sqlite3.Connection) -> None:
     """Raise an error if the tables of a file are not those of a store.
 
-    Raises
-    ------
-    FormatError
-        If the version is unknown, or there are other tables, views or triggers.
+    Raise `FormatError` if the version is unknown, or there are other tables, views or triggers.
     """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     # A newer version may have other rules for bounds; guessing would make them count.

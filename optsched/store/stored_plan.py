@@ -22,10 +22,7 @@ from optsched.store.question import Bound, objective_bound, question_text
 def stored_result(connection: sqlite3.Connection, question: Question) -> Result | None:
     """Return the plan stored for a question; None without one.
 
-    Raises
-    ------
-    FormatError, PlanError
-        If the stored plan is damaged, or does not fit the graph.
+    Raise `FormatError`, `PlanError` if the stored plan is damaged, or does not fit the graph.
     """
     graph = question.planned
     number = rows.find_record(connection, graph, question_text(question))

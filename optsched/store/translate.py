@@ -112,10 +112,8 @@ def _numbered(graph: Graph) -> Graph:
 def pack_search(graph: Graph, state: Resume) -> bytes:
     """Return the state of a search as it is stored.
 
-    Raises
-    ------
-    UsageError
-        If it is larger than :data:`MAX_SEARCH`, or has an order that does not list the ops.
+    Raise `UsageError` if it is larger than :data:`MAX_SEARCH`, or has an order that does not list
+    the ops.
     """
     ops = list(range(len(graph.ops)))
     if any(sorted(order) != ops for order in state.orders):
@@ -131,9 +129,6 @@ def pack_search(graph: Graph, state: Resume) -> bytes:
 def read_search(graph: Graph, document: object) -> Resume:
     """Return the stored state of a search.
 
-    Raises
-    ------
-    FormatError
-        If it is damaged.
+    Raise `FormatError` if it is damaged.
     """
     return Resume.from_dict(Record(document, "search").value, len(graph.ops))

@@ -26,10 +26,7 @@ def verify(store: PlanStore) -> list[str]:
     SQLite tests the file, checksums and seals are compared, each key is computed again, the checker
     checks every plan and every certificate, and no bound that counts may be above a plan.
 
-    Raises
-    ------
-    FormatError
-        If the file is not a store, or so damaged that SQLite does not open it.
+    Raise `FormatError` if the file is not a store, or so damaged that SQLite does not open it.
     """
     return store.read(lambda connection: list(_troubles(connection))) or []
 

@@ -30,10 +30,7 @@ def count_moved(order: Sequence[str], baseline: Sequence[str]) -> int:
     A Fenwick tree holds, by step of the baseline, the length of the longest common subsequence that
     ends there so far.
 
-    Raises
-    ------
-    PlanError
-        If the two do not list the same ops.
+    Raise `PlanError` if the two do not list the same ops.
     """
     # Both must list the same ops once each, or a common subsequence would mean nothing.
     if len(set(baseline)) != len(baseline) or set(baseline) != set(order):

@@ -29,10 +29,7 @@ def check_order_rules(
 ) -> None:
     """Check an order, given by the names of its ops, against the rules of :class:`OrderRules`.
 
-    Raises
-    ------
-    PlanError
-        On the first broken rule, or an op that is not in the order.
+    Raise `PlanError` on the first broken rule, or an op that is not in the order.
     """
     # By position in the plan, so that no edge of the solver's graph is used.
     step = {name: at for at, name in enumerate(order)}

@@ -36,10 +36,7 @@ def check_sharing(graph: Graph, known: Precedence, placed: Mapping[int, int]) ->
     Buffers are visited in the sequence in which the order allocates them. Only the last owner of
     each byte is compared with the next one: earlier owners are before the last one.
 
-    Parameters
-    ----------
-    placed
-        Offsets of the buffers of one pool that have bytes, by id.
+    `placed`: offsets of the buffers of one pool that have bytes, by id.
     """
     step = {v: at for at, v in enumerate(known.order)}
     makers = {b: maker(graph, b) for b in placed}

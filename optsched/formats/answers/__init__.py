@@ -69,14 +69,9 @@ def _content(row: Format, source: Source) -> Content:
 def open_answer(path: str | Path, asked: Asked) -> Answer:
     """Read a plan file of any kind beside the graph that it plans, and check it.
 
-    Raises
-    ------
-    FormatError
-        If the file holds no plan, or is malformed.
-    UsageError
-        If an option of the question is not about this kind of plan; it is named.
-    PlanError
-        If the plan does not answer the question, or its file makes a claim that is refuted.
+    Raise `FormatError` if the file holds no plan, or is malformed. Raise `UsageError` if an option
+    of the question is not about this kind of plan; it is named. Raise `PlanError` if the plan does
+    not answer the question, or its file makes a claim that is refuted.
     """
     source, label = open_source(path), label_of(path)
     with errors_named(label):

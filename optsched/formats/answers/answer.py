@@ -120,12 +120,8 @@ class Proved:
 class Answer(ABC):
     """A valid plan of a file, and what is known about it.
 
-    Parameters
-    ----------
-    path, holds, row, source
-        Name, kind, format and data of the file.
-    asked
-        The question.
+    `path`, `holds`, `row`, `source`: name, kind, format and data of the file. `asked`: the
+    question.
 
     Attributes
     ----------

@@ -54,12 +54,7 @@ def session_of(graph: Graph) -> Session:
 class Session:
     """A default session of a model that runs in a process of its own.
 
-    Parameters
-    ----------
-    path
-        Path of the model; empty for one that was read from a pipe.
-    graph
-        Graph of the model.
+    `path`: path of the model; empty for one that was read from a pipe. `graph`: graph of the model.
     """
 
     def __init__(self, path: str, graph: Graph) -> None:
@@ -103,10 +98,7 @@ class Session:
     def held(self, seconds: float = PATIENCE) -> int | str:
         """Return the bytes held, or the reason why they are not known.
 
-        Parameters
-        ----------
-        seconds
-            Time to wait for the session, which ends after that.
+        `seconds`: time to wait for the session, which ends after that.
         """
         if self._found is None:
             self._found = self._wait(seconds)

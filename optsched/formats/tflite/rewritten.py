@@ -91,10 +91,7 @@ class Rewritten:
     def file(self) -> bytes:
         """Return the new head and the old file, after reading it back.
 
-        Raises
-        ------
-        FormatError
-            If the written file reads otherwise: tables of the old file share parts.
+        Raise `FormatError` if the written file reads otherwise: tables of the old file share parts.
         """
         kept = self._kept()
         number = {t: i for i, t in enumerate(kept)} | {-1: -1}

@@ -51,10 +51,7 @@ _UNPADDED = (1, 1, 0)
 def read_rows(source: Source, dims: Mapping[str, int] | None = None) -> Rows:
     """Return the row maps of a file's graph.
 
-    Raises
-    ------
-    FormatError
-        If sizes differ from those in the file, or operators run other subgraphs.
+    Raise `FormatError` if sizes differ from those in the file, or operators run other subgraphs.
     """
     if dims:
         raise FormatError("only a model with the sizes stored in it is tiled: leave out --dim")

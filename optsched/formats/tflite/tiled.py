@@ -49,6 +49,9 @@ def tiled_before(data: bytes) -> bool:
 def write_tiled(data: bytes, made: TfliteGraph, tiled: TiledGraph, plan: Plan) -> bytes:
     """Return a model file that runs in bands, with the offsets of a valid plan.
 
+    Raise `FormatError` if the file is tiled already, an offset does not fit in 32 bits, the file
+    keeps data after the flatbuffer, or has fields that the schema does not have.
+
     Parameters
     ----------
     data
@@ -59,12 +62,6 @@ def write_tiled(data: bytes, made: TfliteGraph, tiled: TiledGraph, plan: Plan) -
         The tiled graph of `made.graph`.
     plan
         Plan of the tiled graph in one pool.
-
-    Raises
-    ------
-    FormatError
-        If the file is tiled already, an offset does not fit in 32 bits, the file keeps data after
-        the flatbuffer, or has fields that the schema does not have.
     """
     if tiled_before(data):
         raise FormatError("the file is tiled already: tile the model that it was made of")

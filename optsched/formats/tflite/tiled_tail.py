@@ -17,12 +17,8 @@ def tail_of(made: TfliteGraph, data: bytes, pointer: int) -> Tail:
 
     A sum is that of :func:`arena_tail` for the tiled file, or up to 30 bytes less: alignments.
 
-    Parameters
-    ----------
-    made, data
-        The untiled model, and its file.
-    pointer
-        Bytes of a pointer: 4 on microcontrollers, 8 in the Python package's interpreter.
+    `made`, `data`: the untiled model, and its file. `pointer`: bytes of a pointer: 4 on
+    microcontrollers, 8 in the Python package's interpreter.
     """
     model, entry = made.model, tensor_bytes(pointer)
 

@@ -86,6 +86,8 @@ def decompose(
 ) -> BendersOutcome:
     """Search for plans within a capacity that falls with each plan found, to the end.
 
+    Raise `UsageError` if sizes are outside the range in which CP-SAT is exact.
+
     Parameters
     ----------
     graph
@@ -106,11 +108,6 @@ def decompose(
         Families of constraints to use.
     effort
         Parameters of CP-SAT.
-
-    Raises
-    ------
-    UsageError
-        If sizes are outside the range in which CP-SAT is exact.
     """
     return _Decomposition(graph, capacity, floor, clock, families, effort).run(offer, start, once)
 

@@ -35,12 +35,7 @@ from optsched.joint.order_program import OrderProgram
 def add_left(order: PairwiseOrder, makers: frozenset[int]) -> None:
     """Require that ops that allocate nothing run before the next op that allocates.
 
-    Parameters
-    ----------
-    order
-        Literals of the order.
-    makers
-        Ops that allocate.
+    `order`: literals of the order. `makers`: ops that allocate.
     """
     program = order.program
     for v in set(range(len(program))) - makers:

@@ -51,14 +51,9 @@ class CpSatOutcome:
 class Incumbent:
     """The best plan and the claimed bound, in bytes.
 
-    Parameters
-    ----------
-    graph, objective, capacity, clock, on_event
-        As for :func:`optsched.joint.cpsat.solve_joint`.
-    warm_start
-        Plan to start from, or None.
-    bound
-        Proved lower bound.
+    `graph`, `objective`, `capacity`, `clock`, `on_event`: as for
+    :func:`optsched.joint.cpsat.solve_joint`. `warm_start`: plan to start from, or None. `bound`:
+    proved lower bound.
     """
 
     def __init__(
@@ -82,10 +77,7 @@ class Incumbent:
     def offer(self, plan: Plan) -> None:
         """Check a plan, and keep it if it is better and fits the capacity.
 
-        Raises
-        ------
-        PlanError
-            If the plan is wrong.
+        Raise `PlanError` if the plan is wrong.
         """
         value = self._measured(plan)
         # Only plans that answer the question count as a value.

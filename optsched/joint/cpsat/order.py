@@ -78,6 +78,8 @@ def solve_order_cpsat(
 ) -> OrderClaim:
     """Search for an order of minimum peak.
 
+    Raise `UsageError` if sizes are outside the range in which CP-SAT is exact.
+
     Parameters
     ----------
     graph
@@ -96,11 +98,6 @@ def solve_order_cpsat(
         Families of constraints to use.
     note
         Called with the best peak and the claimed bound in bytes as they improve.
-
-    Raises
-    ------
-    UsageError
-        If sizes are outside the range in which CP-SAT is exact.
     """
     if not graph.ops:
         peak = check_order(graph, ())

@@ -73,6 +73,9 @@ def solve_joint(
     be decomposed; offsets enter every node of its search, so that only graphs of about 30 ops are
     within its reach. The result is never worse than the warm start.
 
+    Raise `UsageError` if sizes are outside the range in which CP-SAT is exact. Raise `PlanError` if
+    the warm start is not valid.
+
     Parameters
     ----------
     graph
@@ -95,13 +98,6 @@ def solve_joint(
         Parameters of CP-SAT.
     independent
         Leave out the exact reductions of our own search, and what our packing search refutes.
-
-    Raises
-    ------
-    UsageError
-        If sizes are outside the range in which CP-SAT is exact.
-    PlanError
-        If the warm start is not valid.
     """
     graph.refuse_streams("the CP-SAT model")
     clock = Clock.of(limits or Limits())

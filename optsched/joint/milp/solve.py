@@ -73,6 +73,9 @@ def solve_order_milp(
 ) -> MilpOutcome:
     """Search for an order of minimum peak.
 
+    Raise `UsageError` if the graph is on several streams, or coefficients are outside the range in
+    which floating point is reliable.
+
     Parameters
     ----------
     graph
@@ -88,12 +91,6 @@ def solve_order_milp(
         Leave out the exact reductions of our own search.
     on_event
         Called in this thread with every better order and bound.
-
-    Raises
-    ------
-    UsageError
-        If the graph is on several streams, or coefficients are outside the range in which floating
-        point is reliable.
     """
     graph.refuse_streams("the MILP")
     clock = Clock.of(limits or Limits())

@@ -32,10 +32,7 @@ from optsched.ordering.effort import EFFORT
 def forced_conflict_bound(graph: Graph) -> PeakBound:
     """Return the heaviest set found of buffers that conflict in every order of the streams.
 
-    Parameters
-    ----------
-    graph
-        A graph on several streams. If it has more than `conflict_ops` ops the bound is 0.
+    `graph`: a graph on several streams. If it has more than `conflict_ops` ops the bound is 0.
     """
     ids = _largest(graph)
     if not len(ids) or len(graph.ops) > EFFORT.conflict_ops:

@@ -23,10 +23,7 @@ from optsched.ordering.problem import OrderingProblem, topological
 class BudgetPrecedences:
     """Precedences that hold in every order within a budget.
 
-    Parameters
-    ----------
-    context
-        The problem.
+    `context`: the problem.
 
     Attributes
     ----------
@@ -47,16 +44,9 @@ class BudgetPrecedences:
 
         Ops are looked at in sweeps, until a sweep adds no precedence.
 
-        Parameters
-        ----------
-        budget
-            Bytes.
-        expected
-            Shape `(n,)`: a guess of the bytes that each op forces. Ops with most are looked at
-            first.
-        near
-            If True, look only at a few ops that force most. Such local precedences often contradict
-            each other, regardless of the size of the graph.
+        `budget`: bytes. `expected`: shape `(n,)`: a guess of the bytes that each op forces. Ops
+        with most are looked at first. `near`: if True, look only at a few ops that force most. Such
+        local precedences often contradict each other, regardless of the size of the graph.
         """
         guess = np.array(expected, np.int64)
         effort = self.context.effort

@@ -57,14 +57,8 @@ def peak_lower_bound(
     In any order an op runs with at least as many live bytes as its own bound. So ops are tried in
     descending order of their live bytes in the known orders, until no further op can give more.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    orders
-        Known orders, at least one unless the graph has no ops; more orders save work.
-    clock
-        Limit on time; once it has expired the best bound so far is returned.
+    `orders`: known orders, at least one unless the graph has no ops; more orders save work.
+    `clock`: limit on time; once it has expired the best bound so far is returned.
 
     Examples
     --------
@@ -100,14 +94,8 @@ def op_bound(
 ) -> PeakBound:
     """Return the bytes that are live whenever op `v` runs.
 
-    Parameters
-    ----------
-    arrays
-        Arrays of the graph.
-    v
-        Op id.
-    done, later
-        Ids of further ops that are known to have ended at that time, or not to have started.
+    `arrays`: arrays of the graph. `v`: op id. `done`, `later`: ids of further ops that are known to
+    have ended at that time, or not to have started.
     """
     return _bound(arrays, _live_with(arrays, v, done, later), v)
 

@@ -44,19 +44,10 @@ def closure_witness(
 ) -> ClosureWitness:
     """Return a state that attains the closure bound of an op.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    op
-        Op id.
-    before, after
-        Ids of further ops that are known to run before `op`, or after it.
+    Raise `ValueError` if some ops would have to run both before and after `op`.
 
-    Raises
-    ------
-    ValueError
-        If some ops would have to run both before and after `op`.
+    `op`: op id. `before`, `after`: ids of further ops that are known to run before `op`, or after
+    it.
     """
     problem = build_problem(graph.arrays)
     # Closed with ancestors and descendants: an op that has ended implies that its ancestors have.

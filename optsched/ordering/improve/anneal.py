@@ -37,15 +37,9 @@ class Annealer:
 
     In-place graphs need no special treatment: the live bytes of a step are exact.
 
-    Parameters
-    ----------
-    context
-        The problem, with at least one op.
-    order
-        A valid order to start from.
-    seed, steps
-        Seed of the walk, and number of steps of an earlier search, which also changes the random
-        numbers. The walk is a function of these arguments and of the number of moves.
+    `context`: the problem, with at least one op. `order`: a valid order to start from. `seed`,
+    `steps`: seed of the walk, and number of steps of an earlier search, which also changes the
+    random numbers. The walk is a function of these arguments and of the number of moves.
     """
 
     def __init__(

@@ -208,12 +208,7 @@ class _Walk:
     The buffers that are live before and after a stretch are the same in each of its sequences, so a
     stretch is run alone, in time proportional to the reads of its ops.
 
-    Parameters
-    ----------
-    rows
-        The graph of the order.
-    order
-        Op ids, a valid order.
+    `rows`: the graph of the order. `order`: op ids, a valid order.
 
     Attributes
     ----------

@@ -104,16 +104,8 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
     add the arcs source to buffer (its size), buffer to each free user and op to each free
     predecessor (unbounded), op to sink (positive `delta`) and source to op (negative `delta`).
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    done
-        Shape `(n,)`: a downset.
-    free
-        Ops not in it; with all of them added it is a downset again.
-    place
-        Shape `(n,)`: work space, all -1 before and after.
+    `done`: shape `(n,)`: a downset. `free`: ops not in it; with all of them added it is a downset
+    again. `place`: shape `(n,)`: work space, all -1 before and after.
     """
     count = len(free)
     pairs = 0

@@ -202,16 +202,8 @@ def imply_at(problem: OrderingProblem, op: Int, budget: Int, tests: Int) -> tupl
     is a case, in which the ops that it needs have ended; a position counts if it holds in all cases
     within the budget, and the bytes are the minimum over the cases.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    op
-        Op id.
-    budget
-        Limit on live bytes.
-    tests
-        Testing stops after half this number of tests without a result on each side.
+    `op`: op id. `budget`: limit on live bytes. `tests`: testing stops after half this number of
+    tests without a result on each side.
 
     Returns
     -------

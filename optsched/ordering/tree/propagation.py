@@ -90,10 +90,7 @@ class Propagation:
     def known(self, pairs: IntArray) -> OpenBranch:
         """Return a branch with the given pairs; no pair may follow from those before it.
 
-        Raises
-        ------
-        ValueError
-            If a pair follows from the others, or closes a cycle.
+        Raise `ValueError` if a pair follows from the others, or closes a cycle.
         """
         branch = self.root()
         possible = self.add(branch, [(first, second) for first, second in pairs.tolist()])

@@ -72,10 +72,7 @@ class PrecedenceTree:
     ) -> PrecedenceTree:
         """Return the tree that an earlier search of the problem stored.
 
-        Raises
-        ------
-        ValueError
-            If `left` is not a tree of the problem.
+        Raise `ValueError` if `left` is not a tree of the problem.
         """
         tree = cls(context, left.budget, expected, failures, TreeParts(()))
         branches = []

@@ -34,6 +34,9 @@ def memory_planning(
 ) -> Any:
     """Return a `MemoryPlanningPass` that plans with optsched.
 
+    Raise `MissingDependencyError` if ExecuTorch is not installed. Raise `UsageError` if a capacity
+    or `min_gain` is invalid.
+
     Parameters
     ----------
     reorder
@@ -55,13 +58,6 @@ def memory_planning(
     executorch.exir.passes.MemoryPlanningPass
         The pass; :func:`optsched.plugins.explain` reports what it did. If our plan fails, the
         framework's own is used, and a warning is logged.
-
-    Raises
-    ------
-    MissingDependencyError
-        If ExecuTorch is not installed.
-    UsageError
-        If a capacity or `min_gain` is invalid.
     """
     try:
         from optsched.plugins.executorch.planning import planning_pass

@@ -66,10 +66,8 @@ def planning_pass(
 class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
     """A planning pass that chooses an order of minimum arena, then offsets for its lifetimes.
 
-    Parameters
-    ----------
-    reordering, pools, limits, min_gain, options
-        As in :func:`optsched.plugins.executorch.memory_planning`.
+    `reordering`, `pools`, `limits`, `min_gain`, `options`: as in
+    :func:`optsched.plugins.executorch.memory_planning`.
     """
 
     def __init__(

@@ -52,6 +52,8 @@ def storage(spec: Any) -> Any:
 class ProgramGraph:
     """The main graph of a program as a graph that can be planned.
 
+    Raise `FixedOrderError` if the program has an op whose place among the others is unknown.
+
     Parameters
     ----------
     module
@@ -68,11 +70,6 @@ class ProgramGraph:
     graph
         The graph: op `v` is node `nodes[v]`; one more op may stand for the output. The pool of a
         buffer is the `mem_id` of its tensor, if it has one.
-
-    Raises
-    ------
-    FixedOrderError
-        If the program has an op whose place among the others is unknown.
     """
 
     def __init__(

@@ -75,6 +75,9 @@ def enabled(
     nothing; :func:`optsched.plugins.explain` lists the decisions. If anything fails, Inductor's
     own result is used, and the logger `optsched.plugins.inductor` has one line.
 
+    Raise `MissingDependencyError` if torch is not installed. Raise `UsageError` if a setting is
+    invalid, or Inductor's hook is used by another pass.
+
     Parameters
     ----------
     time_limit
@@ -112,13 +115,6 @@ def enabled(
         Cuts of fused nodes into parts where that lowers the peak: `"auto"` takes cuts that add at
         most 2 % to the bytes that kernels move and 5 % to their number, `"peak"` takes cuts at any
         price, False takes none.
-
-    Raises
-    ------
-    MissingDependencyError
-        If torch is not installed.
-    UsageError
-        If a setting is invalid, or Inductor's hook is used by another pass.
     """
     chosen = options(
         time_limit=time_limit,
@@ -165,11 +161,9 @@ def options(
     >>> compiled(torch.randn(32, 64)).shape
     torch.Size([32, 8])
 
-    Parameters
-    ----------
-    time_limit, store, lifecycle, min_gain, peak, cuda, measure, split
-        As for :func:`enabled`, as are the errors. Lifetimes are checked where the graphs run:
-        inside :func:`optsched.plugins.inductor.lifecycle.watch`.
+    `time_limit`, `store`, `lifecycle`, `min_gain`, `peak`, `cuda`, `measure`, `split`: as for
+    :func:`enabled`, as are the errors. Lifetimes are checked where the graphs run: inside
+    :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
     if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
         raise UsageError(f"time_limit must be a number of seconds, got {time_limit!r}")

@@ -32,19 +32,11 @@ def compile_graph(
 ) -> Any:
     """Compile a graph of `torch.compile` with Inductor.
 
-    Parameters
-    ----------
-    graph_module, example_inputs
-        As torch gives them to every backend.
-    mode
-        Mode of Inductor, such as `reduce-overhead`.
-    options
-        Options of ours and of Inductor, by name.
+    Raise `UsageError` if an option is unknown or invalid, or another pass is installed where ours
+    is called.
 
-    Raises
-    ------
-    UsageError
-        If an option is unknown or invalid, or another pass is installed where ours is called.
+    `graph_module`, `example_inputs`: as torch gives them to every backend. `mode`: mode of
+    Inductor, such as `reduce-overhead`. `options`: options of ours and of Inductor, by name.
     """
     from torch._inductor.compile_fx import compile_fx
 

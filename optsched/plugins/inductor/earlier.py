@@ -22,10 +22,7 @@ T = TypeVar("T")
 class Earlier(Generic[T]):
     """The latest results by graph.
 
-    Parameters
-    ----------
-    most
-        Number of results that are kept.
+    `most`: number of results that are kept.
     """
 
     def __init__(self, most: int) -> None:

@@ -83,11 +83,8 @@ def watch(mode: str) -> Iterator[None]:
 
     Takes the place of any other trace function, such as a debugger's.
 
-    Parameters
-    ----------
-    mode
-        `assert`: the call of the graph raises :class:`optsched.check.lifecycle.LifecycleError`;
-        `log`: the logger `optsched.plugins.inductor` gets a line.
+    `mode`: `assert`: the call of the graph raises :class:`optsched.check.lifecycle.LifecycleError`;
+    `log`: the logger `optsched.plugins.inductor` gets a line.
     """
 
     def enter(frame: FrameType, event: str, _: Any) -> Any:

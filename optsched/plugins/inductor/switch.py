@@ -48,10 +48,7 @@ def switch_on() -> None:
 def parse(text: str) -> dict[str, Any]:
     """Return the settings that a value of the variable names.
 
-    Raises
-    ------
-    UsageError
-        If a setting is unknown or has no value of its kind.
+    Raise `UsageError` if a setting is unknown or has no value of its kind.
     """
     from optsched.errors import UsageError
 

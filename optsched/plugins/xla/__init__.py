@@ -55,6 +55,9 @@ def enabled(
 
     If the setting `jax_compilation_cache_dir` is set, it has another value inside the context.
 
+    Raise `MissingDependencyError` if jax is not installed. Raise `UsageError` if an option makes no
+    sense.
+
     Parameters
     ----------
     time_limit
@@ -66,13 +69,6 @@ def enabled(
     min_gain
         Least saving for which XLA's order is replaced: bytes, or a percentage such as `"0.1%"`
         (default: both 0.1 % and 64 KiB).
-
-    Raises
-    ------
-    MissingDependencyError
-        If jax is not installed.
-    UsageError
-        If an option makes no sense.
     """
     if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
         raise UsageError(f"time_limit must be a number of seconds, got {time_limit!r}")

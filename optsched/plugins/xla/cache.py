@@ -43,12 +43,7 @@ def layout_of(text: str) -> str:
 class CachedRecords:
     """Records of the plans of the modules in one folder of jax's cache.
 
-    Parameters
-    ----------
-    folder
-        Folder of the cache.
-    modules
-        Patterns of the names of modules that get orders.
+    `folder`: folder of the cache. `modules`: patterns of the names of modules that get orders.
     """
 
     def __init__(self, folder: str, modules: Sequence[str]) -> None:
@@ -131,12 +126,8 @@ def _allocated(executable: Any) -> int:
 def own_folder(settings: str, modules: Sequence[str]) -> Iterator[CachedRecords | None]:
     """Let jax cache the modules compiled in the body in a subfolder of its cache.
 
-    Parameters
-    ----------
-    settings
-        All that decides an order, beside the sources of this project.
-    modules
-        Patterns of the names of modules that get orders.
+    `settings`: all that decides an order, beside the sources of this project. `modules`: patterns
+    of the names of modules that get orders.
 
     Yields
     ------

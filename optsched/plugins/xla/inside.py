@@ -32,14 +32,7 @@ def improve_inside(orders: ModuleOrders, best: WeighedOrder, clock: Clock) -> We
 
     The orders found become part of `orders`, so that orders of the entry are weighed with them.
 
-    Parameters
-    ----------
-    orders
-        The module.
-    best
-        XLA's own order of the entry.
-    clock
-        Limits the search.
+    `orders`: the module. `best`: XLA's own order of the entry. `clock`: limits the search.
     """
     module = module_of(orders.parsed)
     peaks: dict[str, int] = {}

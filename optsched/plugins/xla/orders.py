@@ -52,14 +52,8 @@ class WeighedOrder:
 class ModuleOrders:
     """A module, read for weighing orders of it.
 
-    Parameters
-    ----------
-    text
-        Text of the scheduled module.
-    clock
-        Clock that measures the time of weighing.
-    check
-        Called often while orders are weighed; may raise an error to stop.
+    `text`: text of the scheduled module. `clock`: clock that measures the time of weighing.
+    `check`: called often while orders are weighed; may raise an error to stop.
 
     Attributes
     ----------

@@ -31,23 +31,12 @@ __all__ = ["ENGINES", "LocalEngine", "TaskEngine", "open_engine"]
 def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEngine:
     """Return an engine for use as a context; processes it started end with the context.
 
-    Parameters
-    ----------
-    name
-        One of :data:`ENGINES`.
-    jobs
-        Number of processes that the engine starts on this machine; with `local` and 0, tasks run in
-        this process.
-    address
-        Address of a running cluster. Without it, `dask` starts processes of its own,
-        which listen on this machine only.
+    Raise `UsageError` if the engine is unknown or the cluster does not answer. Raise
+    `MissingDependencyError` if the package of the engine is not installed.
 
-    Raises
-    ------
-    UsageError
-        If the engine is unknown or the cluster does not answer.
-    MissingDependencyError
-        If the package of the engine is not installed.
+    `name`: one of :data:`ENGINES`. `jobs`: number of processes that the engine starts on this
+    machine; with `local` and 0, tasks run in this process. `address`: address of a running cluster.
+    Without it, `dask` starts processes of its own, which listen on this machine only.
     """
     expect("jobs", jobs, int)
     if jobs < 0:

@@ -27,12 +27,8 @@ PATIENCE = 10.0
 class DaskEngine(FutureEngine):
     """Engine on the workers of a Dask cluster.
 
-    Parameters
-    ----------
-    jobs
-        Number of processes to start if no cluster is given.
-    address
-        Address of the scheduler.
+    `jobs`: number of processes to start if no cluster is given. `address`: address of the
+    scheduler.
     """
 
     name = "dask"

@@ -14,10 +14,7 @@ _Task = TypeVar("_Task")
 class LocalEngine(TaskEngine):
     """Engine on processes of this machine, each with its own pipe.
 
-    Parameters
-    ----------
-    jobs
-        Number of processes; with 0 all tasks run in this process and cannot be killed.
+    `jobs`: number of processes; with 0 all tasks run in this process and cannot be killed.
     """
 
     name = "local"

@@ -28,14 +28,9 @@ def next_buffer(
 ) -> int | None:
     """Return the buffer to branch on; None if all are decided.
 
-    Parameters
-    ----------
-    oracle, solved
-        The oracle, and the relaxation that it solved for the decisions so far.
-    stay, cut
-        Local buffers decided to stay inside groups, and to be cut.
-    peak
-        Bytes of the best split; a larger bound is as good as this.
+    `oracle`, `solved`: the oracle, and the relaxation that it solved for the decisions so far.
+    `stay`, `cut`: local buffers decided to stay inside groups, and to be cut. `peak`: bytes of the
+    best split; a larger bound is as good as this.
     """
     found = near_peak(oracle.fused, solved, cut)
     tried = found[:MOST_TRIED]

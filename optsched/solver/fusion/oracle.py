@@ -76,10 +76,7 @@ class Oracle:
 
         Parameters are those of :func:`optsched.model.allowances.relaxation`.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            If the search was interrupted.
+        Raise `KeyboardInterrupt` if the search was interrupted.
         """
         key = (split, cut - inner_buffers(self.fused, split), allowed)
         if key not in self.known:

@@ -34,14 +34,8 @@ Cuts = dict[int, tuple[Group, ...]]
 def shrink(result: FusionResult, budget: int, clock: Clock) -> Point:
     """Return a split within a budget with as few kernels as can be found in the time.
 
-    Parameters
-    ----------
-    result
-        Result of the search.
-    budget
-        Bytes, at least the peak of the best split.
-    clock
-        Limit of this search; an interrupt returns the best split so far.
+    `result`: result of the search. `budget`: bytes, at least the peak of the best split. `clock`:
+    limit of this search; an interrupt returns the best split so far.
     """
     if result.whole.peak <= budget:
         return result.whole

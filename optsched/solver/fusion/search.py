@@ -238,14 +238,8 @@ def measured(fused: FusedGraph, solved: Solved) -> Point:
 def search_fusion(fused: FusedGraph, clock: Clock, *, wanted: int = 0) -> FusionResult:
     """Return the split and order of least peak, with a bound on all splits in all orders.
 
-    Parameters
-    ----------
-    fused
-        The fused graph.
-    clock
-        Limit of the search.
-    wanted
-        Bytes by which a split must be below the whole nodes; the search ends if none can be.
+    `fused`: the fused graph. `clock`: limit of the search. `wanted`: bytes by which a split must be
+    below the whole nodes; the search ends if none can be.
 
     Examples
     --------

@@ -27,12 +27,8 @@ MOST_SEARCHED = 3_000
 def least_whole(fused: FusedGraph, near: Iterable[Sequence[Sequence[int]]] = ()) -> Point:
     """Return the whole nodes in the best order known.
 
-    Parameters
-    ----------
-    fused
-        The fused graph.
-    near
-        Orders of groups, such as those of splits, whose nodes are tried in the nearest order.
+    `fused`: the fused graph. `near`: orders of groups, such as those of splits, whose nodes are
+    tried in the nearest order.
     """
     split = whole_split(fused)
     orders = dict.fromkeys(tuple(map(tuple, groups)) for groups in near)

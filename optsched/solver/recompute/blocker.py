@@ -26,14 +26,8 @@ def name_blocker(
 ) -> str:
     """Return a message that names the op which makes a peak impossible.
 
-    Parameters
-    ----------
-    problem, base
-        The problem, and its schedule of least peak without repeats.
-    moments
-        Nodes whose rows are part of the proof.
-    peak
-        Bytes.
+    `problem`, `base`: the problem, and its schedule of least peak without repeats. `moments`: nodes
+    whose rows are part of the proof. `peak`: bytes.
     """
     nodes = range(len(problem.ops))
     if not nodes:

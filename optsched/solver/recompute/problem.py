@@ -204,18 +204,11 @@ class _ViewWriter:
 def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     """Return the recompute problem of a training graph.
 
-    Parameters
-    ----------
-    graph
-        Graph with costs, on one stream, whose ops do not write in place.
-    loss
-        Names of the ops that make the loss; found by the inputs named `tangents` by default.
+    Raise `UsageError` if the graph has no loss, ops on several streams, ops that write in place,
+    costs that add up to 2**62 or more, or sizes that add up to more than 2**56.
 
-    Raises
-    ------
-    UsageError
-        If the graph has no loss, ops on several streams, ops that write in place, costs that add
-        up to 2**62 or more, or sizes that add up to more than 2**56.
+    `graph`: graph with costs, on one stream, whose ops do not write in place. `loss`: names of the
+    ops that make the loss; found by the inputs named `tangents` by default.
     """
     graph.refuse_streams("recompute")
     graph.refuse_inplace("recompute")

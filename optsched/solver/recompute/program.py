@@ -20,14 +20,8 @@ SCALED = 1000.0
 class Program:
     """A program that grows with its rows.
 
-    Parameters
-    ----------
-    rows
-        The rows; new ones are passed on by :meth:`update`.
-    prices
-        Added to the scaled cost of each node that may run again.
-    integral
-        True if nodes repeat wholly or not at all.
+    `rows`: the rows; new ones are passed on by :meth:`update`. `prices`: added to the scaled cost
+    of each node that may run again. `integral`: True if nodes repeat wholly or not at all.
     """
 
     def __init__(

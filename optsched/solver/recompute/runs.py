@@ -69,14 +69,8 @@ class Schedule:
 class Unroller:
     """Makes graphs of sequences of nodes.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    early
-        True if nodes may also run again before the loss.
-    clock
-        Limit of all work on sequences; None without one.
+    `early`: True if nodes may also run again before the loss. `clock`: limit of all work on
+    sequences; None without one.
     """
 
     def __init__(
@@ -177,10 +171,7 @@ class Unroller:
     def search(self, nodes: Sequence[int], peak: int, clock: Clock) -> Schedule:
         """Return the best order of a sequence's runs; the search ends with one within the peak.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            If the search was interrupted.
+        Raise `KeyboardInterrupt` if the search was interrupted.
         """
         start = self.measure(nodes)
         # The order as it is fits already, so no search is needed; a graph of 100,000 runs takes
@@ -228,14 +219,8 @@ def repeats(nodes: Nodes) -> list[int]:
 def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collection[int]) -> Nodes:
     """Return a sequence in which nodes run once more for their readers after the loss.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    base
-        A sequence of all nodes without repeats.
-    again
-        Nodes to repeat; those that no node after the loss needs are left out.
+    `base`: a sequence of all nodes without repeats. `again`: nodes to repeat; those that no node
+    after the loss needs are left out.
     """
     found: list[int] = []
     repeated: set[int] = set()

@@ -80,10 +80,8 @@ class OwnPools:
 def find_own_pools(question: Question) -> OwnPools:
     """Put each buffer into the pool that it names, or into the first one if it names none.
 
-    Raises
-    ------
-    UsageError
-        If a buffer names no given pool, a pool is given twice, or the question has a capacity, too.
+    Raise `UsageError` if a buffer names no given pool, a pool is given twice, or the question has a
+    capacity, too.
     """
     graph, pools = question.planned, question.pools
     graph.refuse_streams("pools that spill into each other")

@@ -33,11 +33,8 @@ class PooledProblem:
     ) -> PooledProblem:
         """Return the problem in which each buffer names a pool, or "" for the first.
 
-        Raises
-        ------
-        UsageError
-            If a buffer names no given pool, a pool is given twice, or buffers that share an offset
-            name different ones.
+        Raise `UsageError` if a buffer names no given pool, a pool is given twice, or buffers that
+        share an offset name different ones.
         """
         own_pool = find_numbers(own_pools, problem.names, pools)
         refuse_groups_apart(problem, [pools[number].name for number in own_pool.tolist()])
@@ -115,10 +112,7 @@ class PooledProblem:
 def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
     """Stop where buffers that share an offset lie in different pools.
 
-    Raises
-    ------
-    UsageError
-        If two do.
+    Raise `UsageError` if two do.
     """
     for group in problem.must_share:
         for i in group:
@@ -130,10 +124,8 @@ def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
 def find_numbers(own_pools: Sequence[str], names: Sequence[str], pools: Sequence[Pool]) -> IntArray:
     """Return the number of the pool that each buffer names, or of the first if it names none.
 
-    Raises
-    ------
-    UsageError
-        If a buffer names no given pool, a pool is given twice or is none, or counts differ.
+    Raise `UsageError` if a buffer names no given pool, a pool is given twice or is none, or counts
+    differ.
     """
     odd = next((pool for pool in pools if not isinstance(pool, Pool)), None)
     if odd is not None:

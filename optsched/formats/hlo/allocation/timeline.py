@@ -21,12 +21,7 @@ from optsched.formats.hlo.read import CALLERS
 class Timeline:
     """The flattened schedule of a module.
 
-    Parameters
-    ----------
-    values
-        Values of the module.
-    sequence
-        All instructions of the entry computation.
+    `values`: values of the module. `sequence`: all instructions of the entry computation.
 
     Attributes
     ----------

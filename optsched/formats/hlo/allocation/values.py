@@ -32,10 +32,7 @@ from optsched.formats.hlo.text import HloModule, Instruction
 class ModuleValues:
     """All values of a module, and which of them lie in one memory.
 
-    Parameters
-    ----------
-    module
-        Parsed; its text is a schedule.
+    `module`: parsed; its text is a schedule.
 
     Attributes
     ----------
@@ -227,12 +224,8 @@ class ModuleValues:
     def renumbered(self, order: Sequence[str], turn: Sequence[int]) -> ModuleValues:
         """Return the same values with other places among equals.
 
-        Parameters
-        ----------
-        order
-            All computations with memory of the module's, each after those that it calls.
-        turn
-            All values: those that join others are numbered so.
+        `order`: all computations with memory of the module's, each after those that it calls.
+        `turn`: all values: those that join others are numbered so.
         """
         made = copy(self)
         places, numbers = map(self._instructions, (order[::-1], order))

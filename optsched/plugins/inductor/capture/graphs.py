@@ -71,6 +71,10 @@ def capture(
 
     Compilation state of `torch.compile` in this process is reset.
 
+    Raise `MissingDependencyError` if torch is not installed. Raise `UsageError` if an argument
+    makes no sense, or the output of a module in training has no gradient. Raise `OptschedError` if
+    Inductor compiled no graph.
+
     Parameters
     ----------
     build
@@ -98,15 +102,6 @@ def capture(
     -------
     list of CapturedGraph
         In the order in which Inductor compiled them.
-
-    Raises
-    ------
-    MissingDependencyError
-        If torch is not installed.
-    UsageError
-        If an argument makes no sense, or the output of a module in training has no gradient.
-    OptschedError
-        If Inductor compiled no graph.
 
     Examples
     --------
@@ -157,12 +152,7 @@ def capture(
 def write(path: str | PathLike[str], graph: CapturedGraph) -> None:
     """Write a captured graph as gzipped JSON; the same graph gives the same bytes.
 
-    Parameters
-    ----------
-    path
-        The file to write.
-    graph
-        Graph to write.
+    `path`: the file to write. `graph`: graph to write.
     """
     # mtime=0: no time stamp, so equal graphs give equal files.
     text = json.dumps(graph.document, separators=(",", ":"))

@@ -79,6 +79,8 @@ def find_cuts(
 ) -> Cuts | None:
     """Return cuts that lower the simulated peak of a graph; None if no cut is worth it.
 
+    Raise `KeyboardInterrupt` if the search was interrupted.
+
     Parameters
     ----------
     nodes, facts, decision
@@ -97,11 +99,6 @@ def find_cuts(
         Name of the graph.
     must_fit
         True to take cuts at any price if those that `split` allows save less than `min_gain`.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the search was interrupted.
     """
     parts = read_parts(nodes, kernels, name, facts)
     if not parts.fused.nodes or clock.expired():

@@ -49,18 +49,11 @@ def build_runtime_graph(
 ) -> RuntimeGraph:
     """Make the graph.
 
-    Parameters
-    ----------
-    facts, name
-        Facts about the nodes, and a name for the graph.
-    blocks
-        Nodes that a kernel runs together. If several nodes write a storage, the one that makes it
-        is chosen such that blocks do not wait for each other in a cycle.
+    Raise `GraphError` if the order that mutations need is a cycle.
 
-    Raises
-    ------
-    GraphError
-        If the order that mutations need is a cycle.
+    `facts`, `name`: facts about the nodes, and a name for the graph. `blocks`: nodes that a kernel
+    runs together. If several nodes write a storage, the one that makes it is chosen such that
+    blocks do not wait for each other in a cycle.
     """
     try:
         units = _sort(find_units(facts.nodes), facts.nodes, blocks)

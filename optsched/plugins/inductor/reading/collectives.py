@@ -33,11 +33,8 @@ _KNOWN = "_c10d_functional"
 def require_known_collectives(nodes: Sequence[Any]) -> None:
     """Raise an error for communication whose memory or order is not known.
 
-    Raises
-    ------
-    KeptOrderError
-        For symmetric memory, collectives of other libraries, and a pass of Inductor that moves
-        collectives after the plan is made.
+    Raise `KeptOrderError` for symmetric memory, collectives of other libraries, and a pass of
+    Inductor that moves collectives after the plan is made.
     """
     moves = config.reorder_for_compute_comm_overlap
     for inner in (inner for node in nodes for inner in node.get_nodes()):
@@ -59,14 +56,8 @@ def require_known_collectives(nodes: Sequence[Any]) -> None:
 def keep_windows(facts: WrapperFacts, nodes: Sequence[Any], own: Order) -> WrapperFacts:
     """Return the facts of a graph whose orders keep what collectives need.
 
-    Parameters
-    ----------
-    facts
-        Facts of the graph.
-    nodes
-        The scheduler's nodes in the order of the hook.
-    own
-        The order in which Inductor would run them.
+    `facts`: facts of the graph. `nodes`: the scheduler's nodes in the order of the hook. `own`: the
+    order in which Inductor would run them.
     """
     after: list[set[int]] = [set(node.predecessors) for node in facts.nodes]
     step = {v: i for i, v in enumerate(own)}

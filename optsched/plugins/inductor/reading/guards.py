@@ -75,13 +75,8 @@ def settle_conflicts(
     order does not matter, as for sums that are scattered into one buffer. They keep the order in
     which Inductor has them, so they compute what they compute without the plugin.
 
-    Parameters
-    ----------
-    guards
-        For each node, those that the lowered order has before it.
-    predecessors
-        For each node, those that Inductor's own dependencies have before it; each has a lower
-        position.
+    `guards`: for each node, those that the lowered order has before it. `predecessors`: for each
+    node, those that Inductor's own dependencies have before it; each has a lower position.
     """
     before = [own | known for own, known in zip(guards, predecessors, strict=True)]
     cycle_of = _find_cycles(before)

@@ -48,14 +48,9 @@ def find_candidates(
 ) -> tuple[InplaceCandidate, ...]:
     """Return the buffers that an output of an inner node may overwrite, in the order of codegen.
 
-    Parameters
-    ----------
-    fused, inner, output
-        The fused node, the node inside it, and the scheduler's buffer.
-    position
-        Position of the fused node, by the name of each op inside it.
-    kept_rows
-        Buffers of `fused` that its outer loop keeps as a row inside the kernel.
+    `fused`, `inner`, `output`: the fused node, the node inside it, and the scheduler's buffer.
+    `position`: position of the fused node, by the name of each op inside it. `kept_rows`: buffers
+    of `fused` that its outer loop keeps as a row inside the kernel.
     """
     # The conditions of this function are those of `decide_inplace_update` in Inductor's scheduler,
     # one by one.

@@ -56,19 +56,11 @@ def read_facts(
 ) -> WrapperFacts:
     """Read the facts of a graph.
 
-    Parameters
-    ----------
-    nodes
-        The scheduler's fused nodes, in the order of the hook.
-    owned
-        Inputs that the graph owns.
-    kernels
-        Memory of the extern kernels, by the name of the buffer that each makes.
+    Raise `KeptOrderError` if a kernel may overwrite an input that something outside of the graph
+    holds.
 
-    Raises
-    ------
-    KeptOrderError
-        If a kernel may overwrite an input that something outside of the graph holds.
+    `nodes`: the scheduler's fused nodes, in the order of the hook. `owned`: inputs that the graph
+    owns. `kernels`: memory of the extern kernels, by the name of the buffer that each makes.
     """
     outputs = frozenset(V.graph.get_output_names())
     read = _read_nodes(nodes, kernels)

@@ -44,14 +44,8 @@ def require_support(nodes: Sequence[Any], time_limit: float, *, cuda: bool = Fal
 
     Graphs of a single GPU are supported only with `cuda`.
 
-    Raises
-    ------
-    UnknownTorchError
-        If the version of torch was not tested.
-    UsageError
-        If the time limit is 0.
-    KeptOrderError
-        If the graph has a feature that the rules do not cover.
+    Raise `UnknownTorchError` if the version of torch was not tested. Raise `UsageError` if the time
+    limit is 0. Raise `KeptOrderError` if the graph has a feature that the rules do not cover.
     """
     # Also tested where the plugin is switched on; a pass restored from a cache comes here first.
     if not is_tested(torch.__version__):

@@ -65,10 +65,7 @@ def runs_on_gpu(nodes: Iterable[Any]) -> bool:
 def add_triton_rules(facts: WrapperFacts, nodes: Sequence[Any]) -> WrapperFacts:
     """Return the facts of a graph whose kernels Triton compiles.
 
-    Raises
-    ------
-    KeptOrderError
-        If a kernel has a workspace of a kind that is not known.
+    Raise `KeptOrderError` if a kernel has a workspace of a kind that is not known.
     """
     mixed = {
         v: _MixedSums(n) for v, n in enumerate(nodes) if isinstance(n, FusedMixOrderReductions)

@@ -55,14 +55,8 @@ def read_copies(
 ) -> dict[str, int]:
     """Return the bytes of inputs that a forward graph copies and saves, by name.
 
-    Parameters
-    ----------
-    facts
-        Facts of the graph.
-    outputs
-        Its lowered outputs.
-    names
-        Names of the outputs that are inputs in the graph that was lowered; empty for all others.
+    `facts`: facts of the graph. `outputs`: its lowered outputs. `names`: names of the outputs that
+    are inputs in the graph that was lowered; empty for all others.
     """
     found: dict[str, int] = {}
     for made, name in zip(outputs, names, strict=True):

@@ -83,10 +83,8 @@ def require_possible(joint: GraphModule, outputs: int, peak: int) -> None:
 def require_known(joint: GraphModule) -> None:
     """Raise unless a plan may change how a joint graph is split.
 
-    Raises
-    ------
-    KeptOrderError
-        For user checkpoint tags, effects, collectives, graphs within, and symbolic sizes.
+    Raise `KeptOrderError` for user checkpoint tags, effects, collectives, graphs within, and
+    symbolic sizes.
     """
     # The user's own tags say what runs again; a plan would overrule them.
     if has_recomputable_ops(joint):

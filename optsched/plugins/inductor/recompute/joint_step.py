@@ -55,19 +55,10 @@ class PeakSettings:
 class JointStep:
     """A joint graph, the graph that is planned for it, and the memory of its splits.
 
-    Parameters
-    ----------
-    settings
-        The settings.
-    name
-        Name of the graph.
-    joint, inputs, how
-        Arguments that Inductor gives to a partitioner; the joint graph is changed.
+    Raise `KeptOrderError` for graphs whose split is left to PyTorch.
 
-    Raises
-    ------
-    KeptOrderError
-        For graphs whose split is left to PyTorch.
+    `name`: name of the graph. `joint`, `inputs`, `how`: arguments that Inductor gives to a
+    partitioner; the joint graph is changed.
     """
 
     def __init__(

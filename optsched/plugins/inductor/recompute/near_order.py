@@ -27,14 +27,8 @@ TRIES = 20_000
 def near_order(graph: Graph, sequence: Sequence[int], names: Sequence[str]) -> tuple[int, ...]:
     """Return a sequence of the same runs, of at most the same peak, near to another order.
 
-    Parameters
-    ----------
-    graph
-        The graph that is planned.
-    sequence
-        Op ids in the order of their runs.
-    names
-        Names of nodes in the order of the joint graph. Ops without a node run before their reader.
+    `graph`: the graph that is planned. `sequence`: op ids in the order of their runs. `names`:
+    names of nodes in the order of the joint graph. Ops without a node run before their reader.
     """
     unrolled, peak = unroll(graph, sequence), check_runs(graph, sequence).peak
     place = {name: i for i, name in enumerate(names)}

@@ -56,12 +56,7 @@ def search_clock(time_limit: float) -> Clock:
 class SplitSearch:
     """Splits of one joint graph that were tried.
 
-    Parameters
-    ----------
-    step
-        The joint graph.
-    clock
-        Its time, from :func:`search_clock`.
+    `step`: the joint graph. `clock`: its time, from :func:`search_clock`.
     """
 
     def __init__(self, step: JointStep, clock: Clock) -> None:

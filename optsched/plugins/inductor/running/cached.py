@@ -28,14 +28,8 @@ _compiled_here: set[str] = set()
 def leave_record(graph: Any, record: CompiledGraph, meter: Meter | None = None) -> None:
     """Add lines that report the record to the module that Inductor writes for a graph.
 
-    Parameters
-    ----------
-    graph
-        Inductor's graph.
-    record
-        Its record.
-    meter
-        The way to measure calls of the graph; None if they are not measured.
+    `graph`: Inductor's graph. `record`: its record. `meter`: the way to measure calls of the graph;
+    None if they are not measured.
     """
     if graph.cpp_wrapper:
         # No Python module is written.
@@ -62,12 +56,8 @@ def recall(
 ) -> None:
     """Remember the record of a module that is loaded, unless it was compiled just now.
 
-    Parameters
-    ----------
-    text
-        The record.
-    module, meter
-        Names of the module, and the fields of a :class:`Meter` for a graph to be measured.
+    `text`: the record. `module`, `meter`: names of the module, and the fields of a :class:`Meter`
+    for a graph to be measured.
     """
     # Fields of a later version are left out rather than refused.
     known = {field.name for field in fields(CompiledGraph)} - {"front"}

@@ -41,15 +41,9 @@ class Meter:
 def measure_calls(module: dict[str, Any], record: CompiledGraph, meter: Meter) -> None:
     """Measure the first calls of a graph.
 
-    Parameters
-    ----------
-    module
-        Names of the module that Inductor wrote: a class `Runner` with a method `call`, or a
-        function `call`.
-    record
-        The graph's record, which gets the bytes.
-    meter
-        The way to measure its calls.
+    `module`: names of the module that Inductor wrote: a class `Runner` with a method `call`, or a
+    function `call`. `record`: the graph's record, which gets the bytes. `meter`: the way to measure
+    its calls.
     """
     runner = module.get("Runner")
     if runner is None:

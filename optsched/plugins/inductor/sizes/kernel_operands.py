@@ -42,12 +42,7 @@ def hints(values: Sequence[Any]) -> tuple[int, ...]:
 def find_places(target: Any, known: Mapping[str, Place]) -> tuple[Place, ...]:
     """Return the places of a kernel's operands.
 
-    Parameters
-    ----------
-    target
-        The kernel's node.
-    known
-        Places of tensors that other kernels return, by name.
+    `target`: the kernel's node. `known`: places of tensors that other kernels return, by name.
     """
     return tuple(_find_place(operand, known) for operand in target.inputs)
 

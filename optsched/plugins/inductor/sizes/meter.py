@@ -61,14 +61,8 @@ def measure_call(
     The bytes are None if they cannot be measured: another call is being measured, the CPU has no
     counter, or a CUDA graph is being recorded. Measuring on a GPU resets its peak counters.
 
-    Parameters
-    ----------
-    call
-        Function without arguments.
-    device
-        `cpu`, or a CUDA device such as `cuda:0`.
-    held
-        On the CPU, bytes of live blocks by address, whose release lowers the count.
+    `call`: function without arguments. `device`: `cpu`, or a CUDA device such as `cuda:0`. `held`:
+    on the CPU, bytes of live blocks by address, whose release lowers the count.
     """
     if missing_counter(device) or not _lock.acquire(blocking=False):
         return call(), None
