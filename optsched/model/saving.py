@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optsched.runtime.limits import Objective
+from optsched.runtime.text import most_less
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +78,6 @@ class Saving:
         if value <= self.bound:
             return f"smallest possible{among}, proved"
         return f"at most {most_less(value, self.bound)} less is possible{among}"
-
-
-def most_less(value: int, bound: int) -> str:
-    """Return in percent, rounded up, how much less than a value is possible by a bound.
-
-    Examples
-    --------
-    >>> most_less(690, 600), most_less(10**9, 10**9 - 1)
-    ('13.1 %', '0.1 %')
-    """
-    # Rounded to the nearest, "at most" could be wrong.
-    tenths = -((bound - value) * 1000 // max(1, value))
-    return f"{tenths // 10}.{tenths % 10} %"
 
 
 def change(before: int, after: int) -> str:

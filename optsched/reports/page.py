@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from optsched.model.saving import most_less
 from optsched.reports import sections
 from optsched.reports.colors import painting
 from optsched.reports.figures import plan_figures, progress_figure
@@ -16,7 +15,7 @@ from optsched.reports.tables import safe
 from optsched.reports.view import View
 from optsched.runtime.bytes import format_bytes, unit_of
 from optsched.runtime.facts import versions
-from optsched.runtime.text import percent
+from optsched.runtime.text import most_less, percent
 
 # This policy makes the browser block any resource that is not in the file.
 _POLICY = (

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.kernel import also_report_compiling
-from optsched.runtime.limits import Event, optimality_gap
-from optsched.runtime.text import percent, readable
+from optsched.runtime.limits import Event
+from optsched.runtime.text import most_less, readable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task
@@ -176,7 +176,7 @@ def event_text(event: Event) -> str:
     if best and not event.bound:
         bound = "no bound yet"
     elif best is not None:
-        bound += f"  gap {percent(optimality_gap(best, event.bound), 2)}"
+        bound += f"  gap {most_less(best, event.bound)}"
     return f"best {format_bytes(best)}  {bound}  {event.source}  at {event.seconds:.2f} s"
 
 

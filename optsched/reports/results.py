@@ -28,8 +28,8 @@ from optsched.reports.pools import pool_lines, pools_fields, spilled_fields, spi
 from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.facts import versions
-from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason, optimality_gap
-from optsched.runtime.text import counted, listed_names, percent, readable
+from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason
+from optsched.runtime.text import counted, listed_names, most_less, readable
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
 
@@ -272,7 +272,7 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
     text = spelled_bytes(value)
     if proof is not None:
         return f"{text}  {proof.with_code}: {why or _PROOF_WORDS[proof]}"
-    return f"{text}  at least {bound:,}, gap {percent(optimality_gap(value, bound), 2)}"
+    return f"{text}  at least {bound:,}, gap {most_less(value, bound)}"
 
 
 def _capacity_lines(result: Result | PackingResult, record: Mapping[str, Any]) -> list[str]:

@@ -15,8 +15,8 @@ from optsched.reports.report import Report, among
 from optsched.reports.tables import Cell, as_html, make_table, safe
 from optsched.reports.view import DRAWN, View, both, thinned
 from optsched.runtime.bytes import format_bytes, spelled_bytes
-from optsched.runtime.limits import Event, Proof, optimality_gap
-from optsched.runtime.text import counted, listed, percent, readable
+from optsched.runtime.limits import Event, Proof
+from optsched.runtime.text import counted, listed, most_less, percent, readable
 from optsched.solver.result import Result
 
 AT_MOST = 300
@@ -45,12 +45,15 @@ _EXCESS = "excess = value / optimum - 1, or / best known where no optimum is pro
 
 def facts(result: Result, shown: View) -> str:
     """Return the list of key figures."""
-    gap = optimality_gap(shown.slab, result.slab_bound)
     rows = [
         ("slab", format_bytes(shown.slab), f"{shown.slab:,} bytes"),
         ("peak memory", format_bytes(shown.peak), f"{shown.peak:,} bytes"),
         ("proven bound", format_bytes(result.slab_bound), f"no slab is smaller{among(result)}"),
-        ("optimality gap", percent(gap), "of this slab" if gap else f"minimum{among(result)}"),
+        (
+            "optimality gap",
+            most_less(shown.slab, result.slab_bound),
+            "of this slab" if shown.slab > result.slab_bound else f"minimum{among(result)}",
+        ),
         ("fragmentation", format_bytes(shown.slab - shown.peak), "slab less peak"),
         ("size", shown.subject.counts.split(" and ")[0], shown.subject.counts.split(" and ")[-1]),
     ]
@@ -221,10 +224,9 @@ def verdicts(
             lines.append(f"The live ranges are given; at their fullest step, {minimum} are live.")
         # Above the bound: a gap remains.
         elif value > bound:
-            gap = percent(optimality_gap(value, bound))
             lines.append(
                 f"No {what}{of} is below {minimum} (proved). The smallest one found is "
-                f"{format_bytes(value)}, which leaves a gap of {gap}."
+                f"{format_bytes(value)}, which leaves a gap of {most_less(value, bound)}."
             )
         elif found == value and proof is not None and proof in PROOFS:
             # Several pools are bounded by the sum of their own peaks.

@@ -136,6 +136,21 @@ def percent(share: float, digits: int = 1, unit: str = " %") -> str:
     return f"{text}{unit}"
 
 
+def most_less(value: int, bound: int) -> str:
+    """Return in percent, rounded up, how much less than a value is possible by a bound: the gap.
+
+    Examples
+    --------
+    >>> most_less(690, 600), most_less(10**9, 10**9 - 1), most_less(5, 5)
+    ('13.1 %', '0.01 %', '0 %')
+    """
+    # Rounded to the nearest, "at most" could be wrong. A part of 1 % has a digit more.
+    steps = -((bound - value) * 10**4 // max(1, value))
+    if steps < 100:
+        return percent(steps / 10**4, 2)
+    return percent(-(-steps // 10) / 1000)
+
+
 def percent_down(part: int, whole: int, digits: int = 1) -> str:
     """Return a share in percent, rounded down: a bound that is rounded up may be wrong.
 

@@ -20,9 +20,9 @@ from optsched.formats import packing_of, read_graph, stock_of, write_graph, writ
 from optsched.formats.format import FILE_ORDER
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.saving import Saving, change, most_less
+from optsched.model.saving import Saving, change
 from optsched.runtime.limits import Objective
-from optsched.runtime.text import percent
+from optsched.runtime.text import most_less, percent
 from optsched.store import PlanStore
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph

@@ -43,7 +43,7 @@ def test_a_terminal_sees_graphs_done_rate_time_left_incumbent_and_bound() -> Non
         shown = plain(stream.getvalue())
         progress.show(Standing(4, 9, "other.json"))
     assert re.search(r"3/9, \d\d\.\d/min, 0:00:1\d left net", shown)
-    assert "net  optsched  best 2.0 KiB  bound 1.0 KiB  gap 50.00 %" in shown
+    assert "net  optsched  best 2.0 KiB  bound 1.0 KiB  gap 50.0 %" in shown
     # At the end the line is erased.
     assert stream.getvalue().endswith("\x1b[1A\x1b[2K")
 
@@ -134,4 +134,4 @@ def test_elsewhere_a_short_run_is_silent_and_a_long_one_is_not() -> None:
         progress.show(STANDING)
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().startswith("[3/9, ")
-    assert "best 2.0 KiB  bound 1.0 KiB  gap 50.00 %  order search" in stream.getvalue()
+    assert "best 2.0 KiB  bound 1.0 KiB  gap 50.0 %  order search" in stream.getvalue()
