@@ -452,7 +452,7 @@ def report(
         made = make_report(planned, result, shown, limits=clock)
         made = replace(made, saving=saving_of(made, stock))
     else:
-        expect("report", what, PackingProblem, PackingTable)
+        expect("report", what, Graph, PackingProblem, PackingTable)
         ranges = cast("PackingProblem | PackingTable", what)
         problem = problem_of(ranges)
         packed = pack(ranges, limits=chosen)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import NoneType
 
+READERS = {"Graph": "read_graph", "Module": "read_module", "PackingProblem": "read_packing"}
+"""Functions that read what other functions want."""
+
 
 class OptschedError(Exception):
     """Base class of all errors that a user can cause; its text is one line that can be printed.
@@ -82,8 +85,13 @@ def packages_of(extra: str) -> str:
 def expect(what: str, value: object, *kinds: type) -> None:
     """Raise UsageError if an argument is not of one of these types."""
     if not isinstance(value, kinds):
-        wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
-        raise UsageError(f"{what} wants a {wanted}, got {type(value).__name__}")
+        names = [kind.__name__ for kind in kinds if kind is not NoneType]
+        got = type(value).__name__
+        # Commands take paths, and functions take what was read.
+        reader = next((READERS[name] for name in names if name in READERS), None)
+        if reader and (isinstance(value, str) or hasattr(value, "__fspath__")):
+            got = f"{str(value)[:200]!r}: read the file with {reader}"
+        raise UsageError(f"{what} wants a {' or '.join(names)}, got {got}")
 
 
 def expect_function(what: str, value: object) -> None:

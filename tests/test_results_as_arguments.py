@@ -12,6 +12,7 @@ import pytest
 
 import optsched
 from optsched import GraphBuilder, Module, PackingProblem
+from optsched.cli import main
 from optsched.errors import UsageError
 from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 from optsched.runtime.clock import Clock
@@ -120,3 +121,39 @@ def test_words_of_a_graph_are_safe_in_a_page() -> None:
     for thing in (graph, optsched.explain(graph)):
         assert "<script>" not in thing._repr_html_()
         assert "<b>x" not in thing._repr_html_()
+
+
+def test_the_text_of_a_result_is_one_short_line(tmp_path: Path) -> None:
+    results = [make() for make in RESULTS.values()]
+    results += [
+        optsched.recompute(STEP, 1),
+        optsched.tune(diamond(), tmp_path / "plans.store", work=1000, jobs=0),
+        optsched.compare_methods([diamond()], methods="lpmf", time_limit=5),
+    ]
+    for text in map(repr, results):
+        assert "\n" not in text
+        assert len(text) < 160, text
+    assert repr(results[-3]) == "RecomputeResult(infeasible, no plan, within 1 bytes)"
+    assert repr(results[-2]) == "Fleet(1 graph: 1 proved; 2 bytes saved)"
+    assert repr(results[-1]) == "Study(1 graph, 0 skipped, 2 methods)"
+
+
+def test_repeats_are_written_as_a_plan(tmp_path: Path) -> None:
+    graph, plan = tmp_path / "g.json", tmp_path / "p.json"
+    step = training_graph(np.random.default_rng(0), rich=False)
+    optsched.write_graph(step, graph)
+    result = optsched.recompute(step, 25)
+    assert result.repeats
+    optsched.write_plan(result, plan)
+    assert main(["check", str(graph), str(plan), "--peak", "25"]) == 0
+    assert main(["check", str(graph), str(plan), "--peak", "24"]) == 1
+    with pytest.raises(UsageError, match="no plan: infeasible"):
+        optsched.write_plan(optsched.recompute(step, 1), plan)
+
+
+@pytest.mark.parametrize("name", ["recompute", "compare_methods", "report", "check_plan", "pack"])
+def test_a_path_in_place_of_a_graph_names_its_reader(name: str) -> None:
+    more = {"recompute": [29], "report": ["x.html"]}.get(name, [])
+    reader = "read_packing" if name == "pack" else "read_graph"
+    with pytest.raises(UsageError, match=f"{name} wants .*'g.json': read the file with {reader}"):
+        getattr(optsched, name)("g.json", *more)

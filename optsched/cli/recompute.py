@@ -118,23 +118,13 @@ def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
 
 def _write_plan(args: argparse.Namespace, result: RecomputeResult) -> None:
     from optsched.formats.fields import json_bytes
-    from optsched.formats.runs import runs_document
+    from optsched.formats.runs import result_document
     from optsched.formats.source import write_bytes
 
     # Offsets come last and need little time: the order is the hard part.
     seconds = 5.0 if args.time_limit == float("inf") else max(1.0, PACK_SHARE * args.time_limit)
-    plan = result.pack(seconds)
-    if plan is None:
-        raise UsageError(f"{args.output}: no offsets were found in time for the plan")
-    claims = {
-        "peak": result.budget,
-        "extra": result.extra,
-        "bound": result.bound,
-        "cost_unit": result.graph.cost_unit,
-        "loss": list(result.loss),
-    }
-    graph = read_training_graph(args)
-    write_bytes(args.output, json_bytes(runs_document(graph, result.unrolled, plan, claims)))
+    document = result_document(result, read_training_graph(args), seconds)
+    write_bytes(args.output, json_bytes(document))
 
 
 def _write_certificate(args: argparse.Namespace, result: RecomputeResult) -> None:

@@ -34,6 +34,7 @@ from optsched.model.module import Module, module_of
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event, Objective, OnEvent
 from optsched.runtime.shown import Shown
+from optsched.runtime.text import counted
 from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
 
@@ -56,6 +57,10 @@ class Study(Shown):
     def __post_init__(self) -> None:
         # Every table, page and record of a study has a row per graph, known by its name.
         object.__setattr__(self, "comparisons", told_apart(self.comparisons))
+
+    def __repr__(self) -> str:
+        graphs, methods = len(self.comparisons), counted(len(self.methods), "method")
+        return f"Study({counted(graphs, 'graph')}, {len(self.skipped)} skipped, {methods})"
 
     @property
     def equals(self) -> dict[str, str]:

@@ -28,6 +28,7 @@ from optsched.runtime.facts import code_digest, machine, versions
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Limits, Objective
 from optsched.runtime.shown import Shown
+from optsched.runtime.text import counted
 from optsched.runtime.worker_pool import WorkerLoss
 
 
@@ -78,6 +79,12 @@ class Fleet(Shown):
     lost: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        totals = self.totals()
+        states = ", ".join(f"{totals[x.value]} {x}" for x in FleetState if totals[x.value])
+        graphs = counted(len(self.graphs), "graph")
+        return f"Fleet({graphs}: {states}; {totals['saved']:,.0f} bytes saved)"
 
     @property
     def equals(self) -> list[str]:

@@ -9,9 +9,9 @@ Example: `"order": ["a", "b", "c", "a", "d"]` with `"offsets": {"x": 0, "y": 5, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from optsched.errors import PlanError
+from optsched.errors import PlanError, UsageError
 from optsched.formats.fields import Record
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.graph import Graph
@@ -20,6 +20,64 @@ from optsched.model.question import contents_digest
 from optsched.model.runs import Unrolled, unroll
 
 RECOMPUTE_KEYS = ("peak", "extra", "bound", "cost_unit", "loss")
+
+
+@runtime_checkable
+class WithRepeats(Protocol):
+    """The result of `recompute`, as far as its file needs it."""
+
+    @property
+    def graph(self) -> Graph:
+        """Graph whose ops run again."""
+
+    @property
+    def unrolled(self) -> Unrolled:
+        """The graph with an op per run; raises `UsageError` without a plan."""
+
+    @property
+    def budget(self) -> int:
+        """Most bytes that may be live."""
+
+    @property
+    def extra(self) -> int | None:
+        """Cost of the repeats."""
+
+    @property
+    def bound(self) -> int | None:
+        """Lower bound on the cost of repeats within the budget."""
+
+    @property
+    def loss(self) -> tuple[str, ...]:
+        """Names of the ops that make the loss."""
+
+    def pack(self, seconds: float) -> Plan | None:
+        """Return the runs with offsets, packed within a time."""
+
+
+def result_document(
+    result: WithRepeats, graph: Graph | None = None, seconds: float = 5.0
+) -> dict[str, Any]:
+    """Return the plan file of a result; its offsets are packed within a time.
+
+    `graph` is the graph as it was given, if costs were added to it for the search.
+
+    Raises
+    ------
+    UsageError
+        If the result has no plan, or no offsets were found in time.
+    """
+    unrolled = result.unrolled
+    plan = result.pack(seconds)
+    if plan is None:
+        raise UsageError(f"no offsets were found for the plan within {seconds:g} s")
+    claims = {
+        "peak": result.budget,
+        "extra": result.extra,
+        "bound": result.bound,
+        "cost_unit": result.graph.cost_unit,
+        "loss": list(result.loss),
+    }
+    return runs_document(graph or result.graph, unrolled, plan, claims)
 
 
 def runs_document(

@@ -20,6 +20,7 @@ from optsched.formats.fields import json_bytes
 from optsched.formats.format import Content
 from optsched.formats.minimalloc import PackingTable
 from optsched.formats.native_plan import Planned, claims_of
+from optsched.formats.runs import WithRepeats, result_document
 from optsched.formats.source import check_call, write_bytes
 from optsched.formats.table import FORMATS
 from optsched.model.arrays import IntArray
@@ -130,17 +131,17 @@ def write_module_certificate(
 
 @keywords
 def write_plan(
-    plan: Plan | Planned,
+    plan: Plan | Planned | WithRepeats,
     path: str | Path,
     graph: Graph | None = None,
     claims: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a plan as `optsched-plan/1`.
+    """Write a plan as `optsched-plan/1`, also one with repeats.
 
     Parameters
     ----------
     plan
-        Plan, or result of `solve`, which includes its graph, bounds and proofs.
+        Plan, or result of `solve` or `recompute`, which includes its graph, bounds and proofs.
     path
         Path of the file; compressed if it ends in .gz, "-" is standard output.
     graph
@@ -169,7 +170,10 @@ def write_plan(
     Plan(1 op, 1 of 1 buffer placed)
     """
     call = "write_plan(plan, path, graph)"
-    check_call(call, path, plan, (Plan, Planned))
+    check_call(call, path, plan, (Plan, Planned, WithRepeats))
+    if isinstance(plan, WithRepeats):
+        write_bytes(path, json_bytes(result_document(plan, graph)))
+        return
     # A result has its graph and its bounds; a bare plan has neither.
     if isinstance(plan, Plan):
         chosen: Plan | None = plan

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import SupportsIndex, Unpack
+from typing import SupportsIndex, Unpack, cast
 
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.memory_model import parse_alignment
 from optsched.model.packing_problem import PackingProblem
@@ -111,8 +111,7 @@ def _in_pools(
 
 def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
     """Return the packing problem of a table, or the problem itself."""
-    if not isinstance(problem, PackingProblem):
-        problem = getattr(problem, "problem", problem)
-    if not isinstance(problem, PackingProblem):
-        raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")
-    return problem
+    known = isinstance(problem, PackingProblem)
+    found = problem if known else getattr(problem, "problem", problem)
+    expect("pack", found, PackingProblem)
+    return cast("PackingProblem", found)

@@ -78,6 +78,13 @@ class RecomputeResult(Told):
     seconds: float = 0.0
     blocker: str = ""
 
+    def __repr__(self) -> str:
+        plan = "no plan"
+        if self.extra is not None:
+            plan = f"peak {self.peak:,}, extra {self.extra:,} of {self.total:,}"
+        most = "" if self.bound is None else f", at least {self.bound:,}"
+        return f"RecomputeResult({self.status}, {plan}{most}, within {self.budget:,} bytes)"
+
     @property
     def status(self) -> Status:
         """State of knowledge about the least extra cost within the budget."""
