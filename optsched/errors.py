@@ -87,7 +87,7 @@ def expect(what: str, value: object, *kinds: type) -> None:
     if not isinstance(value, kinds):
         names = [kind.__name__ for kind in kinds if kind is not NoneType]
         got = type(value).__name__
-        # Commands take paths, and functions take what was read.
+        # Commands take the path of a file, functions what a reader makes of it.
         reader = next((READERS[name] for name in names if name in READERS), None)
         if reader and (isinstance(value, str) or hasattr(value, "__fspath__")):
             got = f"{str(value)[:200]!r}: read the file with {reader}"
