@@ -16,15 +16,15 @@ PRODUCT = ("optsched", "heuristics")
 # Measured, and 1 % for work that is under way.
 MOST_LINES = {
     "heuristics": 4_013,
-    "optsched": 1_122,
+    "optsched": 1_130,
     "optsched/certificate": 1_623,
     "optsched/check": 5_487,
     "optsched/cli": 4_295,
-    "optsched/compare": 2_398,
+    "optsched/compare": 2_400,
     "optsched/counterexamples": 2_091,
     "optsched/explanation": 910,
     "optsched/fleet": 1_867,
-    "optsched/formats": 19_061,
+    "optsched/formats": 19_100,
     "optsched/joint": 5_471,
     "optsched/measure": 1_710,
     "optsched/model": 9_186,
@@ -32,7 +32,7 @@ MOST_LINES = {
     "optsched/packing": 4_007,
     "optsched/plugins": 9_612,
     "optsched/reports": 5_944,
-    "optsched/runtime": 3_582,
+    "optsched/runtime": 3_595,
     "optsched/solver": 12_922,
     "optsched/store": 2_698,
 }
