@@ -25,10 +25,7 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
     two. Node `v` has the children `2v` and `2v + 1`; leaf `s` is node `leaves + s`. `whole`,
     `part`: output: the fewest nodes that together cover exactly the sections, and their ancestors.
 
-    Returns
-    -------
-    int
-        Number of nodes in `whole`, plus 1000 times the number of nodes in `part`.
+    Return number of nodes in `whole`, plus 1000 times the number of nodes in `part`.
     """
     # The standard walk of a segment tree from the leaves up, which takes the outermost nodes.
     wholes, parts = 0, 0

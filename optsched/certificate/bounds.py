@@ -83,10 +83,7 @@ def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock | None) 
 def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
     """Look for a refutation of a budget by a set of ops, or by implied precedences.
 
-    Returns
-    -------
-    tuple
-        Precedences that hold within the budget; the steps that refute it, or None.
+    Return precedences that hold within the budget; the steps that refute it, or None.
     """
     graph, budget = claim.graph, claim.budget
     # Each precedence takes a flow, which is too much for larger graphs.

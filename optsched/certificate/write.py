@@ -75,6 +75,8 @@ def certify_peak(
     states prove. It is found by bisection above the closure bound; a part of the time is reserved
     for it.
 
+    With it come its kind of proof, and the reason if its bound is smaller than requested.
+
     Parameters
     ----------
     graph
@@ -87,11 +89,6 @@ def certify_peak(
         Limits on the work beyond the closure bound (default: none).
     effort
         Limits on each kind of certificate.
-
-    Returns
-    -------
-    Written
-        The certificate, its kind of proof, and the reason if its bound is smaller than requested.
 
     Examples
     --------
@@ -300,11 +297,6 @@ def certify_module(
 
     `orders`, `bounds`: by computation: an order, if one is known; the bound on its peak, including
     its calls. `limits`: limits on all certificates together.
-
-    Returns
-    -------
-    dict
-        The certificate of each computation.
     """
     clock = Clock.of(limits)
     shown: dict[str, int] = {}

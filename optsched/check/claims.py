@@ -64,10 +64,7 @@ def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> C
     `question`, `plan`: the question, which never comes from the plan's file, and a plan for its
     graph. `claims`: the fields of an `optsched-plan/1` document except order and offsets.
 
-    Returns
-    -------
-    Checked
-        Measured bytes of the plan.
+    Return measured bytes of the plan.
     """
     graph = question.graph
     check_words(graph, claims)

@@ -28,10 +28,7 @@ def replay_executions(graph: Graph, plan: Plan, *, runs: int = 20, seed: int = 0
     `graph`, `plan`: the order is a permutation of the ops that keeps all dependencies. `runs`,
     `seed`: number of executions, and seed of their random choices.
 
-    Returns
-    -------
-    Replayed
-        Of all executions together.
+    The counts are of all executions together.
 
     Raises
     ------

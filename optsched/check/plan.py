@@ -26,19 +26,13 @@ from optsched.runtime.keywords import keywords
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Measured bytes of a valid plan.
-
-    Parameters
-    ----------
-    peak
-        Maximum number of live bytes over the steps, of all pools together; on several streams, the
-        largest total size of buffers that may pairwise be in use at once.
-    slabs
-        The slab of each pool that a buffer with an offset lies in.
-    """
+    """Measured bytes of a valid plan."""
 
     peak: int
+    """Maximum number of live bytes over the steps, of all pools together; on several streams, the
+    largest total size of buffers that may pairwise be in use at once."""
     slabs: dict[str, int]
+    """The slab of each pool that a buffer with an offset lies in."""
 
     @property
     def slab(self) -> int:

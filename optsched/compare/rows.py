@@ -146,42 +146,30 @@ class StockPlan:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Shown):
-    """All methods on one graph, and the values that they are measured against.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    result
-        Result of our own solver; it has no plan if the solver failed.
-    best_peak, best_slab
-        Minimum over all methods, in bytes.
-    rows
-        Methods with figures, in the requested order.
-    failed
-        Methods without figures.
-    peak_bound, slab_bound
-        Best proved lower bounds of all solvers that ran, in bytes.
-    among
-        Plans that the bounds are about, in words; empty if they are all of the graph's.
-    own_plan
-        Plan of the graph's framework, unless its method is among those compared.
-    path, digest
-        Path of the graph's file and SHA-256 of its content; empty if it has none.
-    """
+    """All methods on one graph, and the values that they are measured against."""
 
     graph: Graph
+    """The graph."""
     result: Result
+    """Result of our own solver; it has no plan if the solver failed."""
     best_peak: int
     best_slab: int
+    """`best_peak` and `best_slab`: minimum over all methods, in bytes."""
     rows: tuple[MethodRow, ...]
+    """Methods with figures, in the requested order."""
     failed: tuple[Failed, ...] = ()
+    """Methods without figures."""
     peak_bound: int = 0
     slab_bound: int = 0
+    """`peak_bound` and `slab_bound`: best proved lower bounds of all solvers that ran, in bytes."""
     among: str = ""
+    """Plans that the bounds are about, in words; empty if they are all of the graph's."""
     own_plan: StockPlan | None = None
+    """Plan of the graph's framework, unless its method is among those compared."""
     path: str = ""
     digest: str = ""
+    """`path` and `digest`: path of the graph's file and SHA-256 of its content; empty if it has
+    none."""
 
     def __repr__(self) -> str:
         numbers = f"best peak {self.best_peak:,}, best slab {self.best_slab:,}"

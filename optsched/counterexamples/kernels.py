@@ -28,6 +28,8 @@ def fill_sets(
 ) -> int:
     """Tabulate the minimum peak and the live bytes of every set of finished ops.
 
+    Return maximum bytes live at any step of any order.
+
     Parameters
     ----------
     before
@@ -44,11 +46,6 @@ def fill_sets(
         Shape `(2**n,)`, overwritten. `best[s]` is the minimum peak of the orders that run exactly
         the ops of mask `s` first, or `NEVER` if there are none; `live[s]` is the bytes live
         afterwards.
-
-    Returns
-    -------
-    int
-        Maximum bytes live at any step of any order.
 
     Notes
     -----
@@ -103,6 +100,8 @@ def sized_above(
 
     Each op writes one buffer, which its successors read. Buffers without readers are graph outputs.
 
+    Return number of rows of `found` that were filled.
+
     Parameters
     ----------
     before
@@ -115,11 +114,6 @@ def sized_above(
         True to compare ratios, False to compare differences.
     found
         Shape `(largest**n, n)`, overwritten with one row of sizes per match.
-
-    Returns
-    -------
-    int
-        Number of rows of `found` that were filled.
     """
     n = len(before)
     need, size = np.zeros(n, np.int64), np.ones(n, np.int64)

@@ -40,31 +40,21 @@ OPTIMUM = "optimum"
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """An instance on which the method loses, with the plans that show it.
-
-    Parameters
-    ----------
-    target
-        Method, rival and limits of the hunt.
-    item
-        Graph for an ordering or a pair; live ranges for a packer.
-    loss
-        Bytes of the method and of its rival.
-    optimum
-        Best plan and its proof.
-    plans
-        Plans, or offsets for live ranges, by method name; the best one under :data:`OPTIMUM`.
-    minimal
-        True if removing any single op, edge or buffer makes the loss smaller than the one kept,
-        both with and without the removal of buffers that then lose their last reader.
-    """
+    """An instance on which the method loses, with the plans that show it."""
 
     target: HuntTarget
+    """Method, rival and limits of the hunt."""
     item: Any
+    """Graph for an ordering or a pair; live ranges for a packer."""
     loss: Loss
+    """Bytes of the method and of its rival."""
     optimum: Optimum[Any]
+    """Best plan and its proof."""
     plans: Mapping[str, Any]
+    """Plans, or offsets for live ranges, by method name; the best one under :data:`OPTIMUM`."""
     minimal: bool
+    """True if removing any single op, edge or buffer makes the loss smaller than the one kept, both
+    with and without the removal of buffers that then lose their last reader."""
 
     @property
     def rival(self) -> str:
@@ -74,33 +64,22 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class Hunt(Told):
-    """The result of a hunt.
-
-    Parameters
-    ----------
-    target
-        Method, rival and limits of the hunt.
-    counterexample
-        The worst instance found, or None if the method never lost.
-    exhausted
-        Descriptions of the sets of instances that were fully enumerated.
-    scope
-        Description of the limits that all these sets share.
-    tried
-        Number of instances judged, without those of the shrinking.
-    seconds
-        Total run time in seconds.
-    interrupted
-        True if the user interrupted the hunt.
-    """
+    """The result of a hunt."""
 
     target: HuntTarget
+    """Method, rival and limits of the hunt."""
     counterexample: Counterexample | None
+    """The worst instance found, or None if the method never lost."""
     exhausted: tuple[str, ...]
+    """Descriptions of the sets of instances that were fully enumerated."""
     scope: str
+    """Description of the limits that all these sets share."""
     tried: int
+    """Number of instances judged, without those of the shrinking."""
     seconds: float
+    """Total run time in seconds."""
     interrupted: bool
+    """True if the user interrupted the hunt."""
 
     def __repr__(self) -> str:
         found = "nothing found" if self.counterexample is None else f"{self.counterexample.loss}"

@@ -85,61 +85,43 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Told):
-    """The reason why no order has a peak below the bound; `str()` gives several lines of text.
-
-    Parameters
-    ----------
-    graph
-        Explained graph.
-    bound
-        Proved lower bound on the peak, in bytes.
-    peak
-        Peak of the best order known; the bound is attained if both are equal.
-    op
-        Op at the bottleneck; None if the start or the end of the graph forces the bound.
-    at
-        `"op"`, `"start"` or `"end"`.
-    forced
-        Bytes live at the bottleneck.
-    buffers
-        All buffers live at the bottleneck, largest first. Their sizes add up to `forced`, except
-        for outputs that share the memory of inputs.
-    shared
-        Outputs of the op, each with the input that it may then overwrite, in an in-place graph.
-    op_bound, op_bound_at
-        Most bytes that a single op forces, and this op; None as for `op`.
-    changes
-        Effect of shrinking each of the largest live buffers, the most helpful first; empty if the
-        bound does not come from one op or set.
-    untried
-        Number of these buffers that were not tried because of the time limit or an interrupt.
-    group
-        Set whose last or first op is the bottleneck, if a set forces the bound.
-    precedences
-        Precedences that every order below the bound would have to keep; each follows from the
-        earlier ones.
-    searched
-        Work of the engine, if no simpler reason is known.
-    interrupted
-        True if an interrupt ended the work, so that more might have been proved or tried.
-    """
+    """The reason why no order has a peak below the bound; `str()` gives several lines of text."""
 
     graph: Graph
+    """Explained graph."""
     bound: int
+    """Proved lower bound on the peak, in bytes."""
     peak: int
+    """Peak of the best order known; the bound is attained if both are equal."""
     op: int | None
+    """Op at the bottleneck; None if the start or the end of the graph forces the bound."""
     at: str
+    """`"op"`, `"start"` or `"end"`."""
     forced: int
+    """Bytes live at the bottleneck."""
     buffers: tuple[LiveBuffer, ...]
+    """All buffers live at the bottleneck, largest first. Their sizes add up to `forced`, except for
+    outputs that share the memory of inputs."""
     shared: tuple[Pair, ...]
+    """Outputs of the op, each with the input that it may then overwrite, in an in-place graph."""
     op_bound: int
     op_bound_at: int | None
+    """`op_bound` and `op_bound_at`: most bytes that a single op forces, and this op; None as for
+    `op`."""
     changes: tuple[Change, ...] = ()
+    """Effect of shrinking each of the largest live buffers, the most helpful first; empty if the
+    bound does not come from one op or set."""
     untried: int = 0
+    """Number of these buffers that were not tried because of the time limit or an interrupt."""
     group: Group | None = None
+    """Set whose last or first op is the bottleneck, if a set forces the bound."""
     precedences: tuple[Implied, ...] = ()
+    """Precedences that every order below the bound would have to keep; each follows from the
+    earlier ones."""
     searched: Searched | None = None
+    """Work of the engine, if no simpler reason is known."""
     interrupted: bool = False
+    """True if an interrupt ended the work, so that more might have been proved or tried."""
 
     @property
     def reason(self) -> Reason:

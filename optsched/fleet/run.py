@@ -54,31 +54,21 @@ class FleetStanding:
 
 @dataclass(frozen=True, slots=True)
 class Fleet(Shown):
-    """The state of a fleet after a run.
-
-    Parameters
-    ----------
-    settings
-        Settings of the run.
-    graphs
-        Graphs in the given order.
-    interrupted
-        True if the run was interrupted.
-    units, lost
-        Numbers of units completed, and of units lost with their process.
-    refused
-        Workers with another version of this package: version by name.
-    seconds
-        Run time in seconds.
-    """
+    """The state of a fleet after a run."""
 
     settings: FleetSettings
+    """Settings of the run."""
     graphs: tuple[FleetGraph, ...]
+    """Graphs in the given order."""
     interrupted: bool = False
+    """True if the run was interrupted."""
     units: int = 0
     lost: int = 0
+    """`units` and `lost`: numbers of units completed, and of units lost with their process."""
     refused: Mapping[str, str] = field(default_factory=dict)
+    """Workers with another version of this package: version by name."""
     seconds: float = 0.0
+    """Run time in seconds."""
 
     def __repr__(self) -> str:
         totals = self.totals()

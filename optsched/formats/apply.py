@@ -26,30 +26,20 @@ from optsched.runtime.keywords import keywords
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The plan that was written into a model file.
-
-    Parameters
-    ----------
-    graph
-        Graph of the model, in the plan's memory model.
-    format
-        Name of the model's format.
-    moved
-        Number of ops that run at another step than in the model file.
-    checked
-        Peak and slabs in bytes, as replayed by the checker.
-    load
-        Instruction for loading the file so that its runtime follows the plan.
-    tails
-        Bytes that the runtime keeps after the slab for the written file.
-    """
+    """The plan that was written into a model file."""
 
     graph: Graph
+    """Graph of the model, in the plan's memory model."""
     format: str
+    """Name of the model's format."""
     moved: int
+    """Number of ops that run at another step than in the model file."""
     checked: Checked
+    """Peak and slabs in bytes, as replayed by the checker."""
     load: str = ""
+    """Instruction for loading the file so that its runtime follows the plan."""
     tails: tuple[ArenaTail, ...] = ()
+    """Bytes that the runtime keeps after the slab for the written file."""
 
 
 @keywords

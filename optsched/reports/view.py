@@ -64,8 +64,7 @@ class Slab:
     start: IntArray
     end: IntArray
     """Half-open range of steps in which each buffer needs bytes of its own; a buffer that is
-    written
-    in place and freed in the same step has no such range and is left out."""
+    written in place and freed in the same step has no such range and is left out."""
     offset: IntArray
     """First byte of each buffer."""
     bytes: IntArray

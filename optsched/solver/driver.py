@@ -129,10 +129,7 @@ def run_stages(known: State, resume: Any, stages: Sequence[Stage[State]]) -> boo
 
     Without a limit there is one such round, so that the search ends.
 
-    Returns
-    -------
-    bool
-        True if a stage that ran once was stopped by its share of the time.
+    Return True if a stage that ran once was stopped by its share of the time.
     """
     more = False
     repeated = [stage for stage in stages if stage.repeat]

@@ -258,10 +258,7 @@ def _about_sizes(question: Question) -> Question:
 def _run(known: Known, resume: Resume, stages: Stages) -> bool:
     """Run all stages, then those that minimize moves if that is asked for.
 
-    Returns
-    -------
-    bool
-        True if a stage was stopped by its share of the time.
+    Return True if a stage was stopped by its share of the time.
     """
     near_by, clock = known.question.near, known.clock
     minimizes_moves = near_by is not None and near_by.fewest_moves

@@ -164,10 +164,7 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
     `store`, `parcel`: the store, and the record. `trust`: accept bounds without a certificate,
     which are only claims otherwise, and the states of searches.
 
-    Returns
-    -------
-    tuple
-        True if anything was new; the errors of bounds that were rejected.
+    Return True if anything was new; the errors of bounds that were rejected.
     """
     question, troubles = parcel.question, list[str]()
     with store.batch() as batch:

@@ -14,12 +14,8 @@ Document = dict[str, Any]
 class Model:
     """A graph document in one of the two memory models.
 
-    Parameters
-    ----------
-    document
-        As of `optsched-graph/1`; has been found valid.
-    in_place
-        True if ops may write outputs into candidate inputs that die at them.
+    `document`: as of `optsched-graph/1`; has been found valid. `in_place`: True if ops may write
+    outputs into candidate inputs that die at them.
     """
 
     def __init__(self, document: Document, *, in_place: bool) -> None:

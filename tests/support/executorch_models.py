@@ -133,10 +133,7 @@ class Branching(nn.Module):
 class Mixed(nn.Module):
     """A random net: linear layers, sums, reshapes, slices, and buffers that are changed in between.
 
-    Parameters
-    ----------
-    seed
-        Of all choices.
+    `seed`: of all choices.
     """
 
     def __init__(self, seed: int, ops: int = 14, width: int = 16) -> None:

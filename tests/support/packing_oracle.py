@@ -18,10 +18,7 @@ def least_slab(
 
     Each region alone keeps away the rectangles that it meets in time: regions may overlap.
 
-    Raises
-    ------
-    TimeoutError
-        If the solver does not prove it in time.
+    Raise `TimeoutError` if the solver does not prove it in time.
     """
     model = cp_model.CpModel()
     top = int(problem.size.sum() + problem.alignment.sum() + max(0, problem.pin.max(initial=0)))

@@ -17,14 +17,8 @@ _Values = list[Any]
 class RandomModule(nn.Module):
     """A program of random ops on matrices of a few widths; its result is a scalar.
 
-    Parameters
-    ----------
-    seed
-        Equal seeds give equal modules.
-    ops
-        Number of ops of the program.
-    control
-        True to include loops and choices.
+    `seed`: equal seeds give equal modules. `ops`: number of ops of the program. `control`: True to
+    include loops and choices.
     """
 
     rows = 12

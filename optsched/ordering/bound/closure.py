@@ -71,11 +71,6 @@ def closure_bound(
     effort
         Number of flows after which identical blocks are looked for.
 
-    Returns
-    -------
-    ClosureBound
-        A bound that is at most the peak of every order.
-
     Examples
     --------
     >>> from optsched import GraphBuilder

@@ -23,23 +23,10 @@ def recompute(
     known: Sequence[Sequence[int]] = (),
     limits: Limits | Clock,
 ) -> tuple[RecomputeResult, ...]:
-    """Plan a graph for one or several budgets, which share plans and proofs.
+    """Plan a graph for one or several budgets, which share plans and proofs, in the given order.
 
-    Parameters
-    ----------
-    graph
-        Training graph with costs.
-    peaks
-        Budgets in bytes.
-    loss, known
-        As for :class:`Planner`.
-    limits
-        Limits of all budgets together; budgets not yet planned share the time that is left.
-
-    Returns
-    -------
-    tuple of RecomputeResult
-        One per budget, in the given order; a larger budget never has a larger extra cost.
+    A larger budget never has a larger extra cost. `loss` and `known` are as for :class:`Planner`.
+    Budgets not yet planned share the time of `limits` that is left.
     """
     clock = Clock.of(limits)
     return plan_budgets(Planner(graph, loss, known), peaks, clock)

@@ -53,19 +53,13 @@ class _Node:
 
 @dataclass(slots=True)
 class Proof:
-    """A bound on the extra compute and its tree; :data:`IMPOSSIBLE` if no schedule exists.
-
-    Parameters
-    ----------
-    bound, tree
-        The bound, and the multipliers that prove it.
-    rows
-        The rows that leaves number; their peak is that of the proof.
-    """
+    """A bound on the extra compute and its tree; :data:`IMPOSSIBLE` if no schedule exists."""
 
     bound: int = 0
     tree: Tree = field(default_factory=lambda: Leaf(1, {}))
+    """Multipliers that prove the bound."""
     rows: CutRows | None = None
+    """The rows that leaves number; their peak is that of the proof."""
 
 
 Offer = Callable[[frozenset[int], CutRows], int | None]

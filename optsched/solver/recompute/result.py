@@ -37,46 +37,32 @@ class Repeat:
 
 @dataclass(frozen=True)
 class RecomputeResult(Told):
-    """The cheapest known sequence of runs within a peak, and what is proved about it.
-
-    Parameters
-    ----------
-    graph
-        The training graph with costs; ops that read tangents wait for the loss.
-    loss
-        Names of the ops that make the loss.
-    budget
-        Bytes that the peak must not exceed.
-    sequence
-        Op ids in the order of their runs; None if no plan was found.
-    peak, extra
-        Most live bytes, and cost of the repeats, measured by the checker; None without a plan.
-    bound
-        No sequence within the budget has a smaller extra cost; None if none exists.
-    proof
-        Tree of integer multipliers that proves the bound.
-    total
-        Cost of one run of each op.
-    stop_reason
-        Why the search ended.
-    seconds
-        Processor time.
-    blocker
-        If none exists: an op, and what is known of the bytes that it needs.
-    """
+    """The cheapest known sequence of runs within a peak, and what is proved about it."""
 
     graph: Graph
+    """The training graph with costs; ops that read tangents wait for the loss."""
     loss: tuple[str, ...]
+    """Names of the ops that make the loss."""
     budget: int
+    """Bytes that the peak must not exceed."""
     sequence: tuple[int, ...] | None
+    """Op ids in the order of their runs; None if no plan was found."""
     peak: int | None
     extra: int | None
+    """`peak` and `extra`: most live bytes, and cost of the repeats, measured by the checker; None
+    without a plan."""
     bound: int | None
+    """No sequence within the budget has a smaller extra cost; None if none exists."""
     proof: Proof = field(repr=False)
+    """Tree of integer multipliers that proves the bound."""
     total: int = 0
+    """Cost of one run of each op."""
     stop_reason: StopReason = StopReason.EXHAUSTED
+    """Why the search ended."""
     seconds: float = 0.0
+    """Processor time."""
     blocker: str = ""
+    """If none exists: an op, and what is known of the bytes that it needs."""
 
     def __repr__(self) -> str:
         plan = "no plan"

@@ -15,27 +15,20 @@ from optsched.solver.status import Status
 
 @dataclass(frozen=True, slots=True)
 class TilingPoint:
-    """A tiled program with its plan, which the checkers have accepted.
-
-    Parameters
-    ----------
-    tiled, plan
-        The program as an ordinary graph, and order and offsets of that.
-    head, tail
-        Bytes of the slab as the runtime counts them, and of all else that it keeps.
-    extra
-        Multiplications beyond those of the untiled model; negative if rows are never computed.
-    bound
-        No tiling of the family with as few bytes has fewer extra multiplications; None if that is
-        not known.
-    """
+    """A tiled program with its plan, which the checkers have accepted."""
 
     tiled: TiledGraph
     plan: Plan
+    """`tiled` and `plan`: the program as an ordinary graph, and order and offsets of that."""
     head: int
     tail: int
+    """`head` and `tail`: bytes of the slab as the runtime counts them, and of all else that it
+    keeps."""
     extra: int
+    """Multiplications beyond those of the untiled model; negative if rows are never computed."""
     bound: int | None = None
+    """No tiling of the family with as few bytes has fewer extra multiplications; None if that is
+    not known."""
 
     @property
     def arena(self) -> int:
@@ -50,45 +43,32 @@ class TilingPoint:
 
 @dataclass(frozen=True)
 class TilingResult(Told):
-    """The best tiled plan found for a question, and what is proved.
-
-    Parameters
-    ----------
-    rows, tail
-        The model, and its tail.
-    bands
-        Maximum number of bands of a stage.
-    objective
-        `"total"` for head and tail, or `"head"`.
-    capacity, extra
-        The question: bytes that must be enough, or the most extra multiplications; None otherwise.
-    untiled
-        The best plan without tiling that was found.
-    best
-        The answer; None if no plan keeps the capacity.
-    front
-        Plans from the largest arena to the smallest; none beats another one.
-    bound
-        Bytes below which no tiling of the family gets: within `extra` if that was asked.
-    obstacle
-        Name of the op that needs most of these bytes, whole or in any stage; empty if not known.
-    stop_reason, seconds
-        Why the search ended, and its time.
-    """
+    """The best tiled plan found for a question, and what is proved."""
 
     rows: Rows
     tail: Tail
+    """`rows` and `tail`: the model, and its tail."""
     bands: int
+    """Maximum number of bands of a stage."""
     objective: str
+    """`"total"` for head and tail, or `"head"`."""
     capacity: int | None
     extra: int | None
+    """`capacity` and `extra`: the question: bytes that must be enough, or the most extra
+    multiplications; None otherwise."""
     untiled: TilingPoint
+    """The best plan without tiling that was found."""
     best: TilingPoint | None
+    """The answer; None if no plan keeps the capacity."""
     front: tuple[TilingPoint, ...]
+    """Plans from the largest arena to the smallest; none beats another one."""
     bound: int
+    """Bytes below which no tiling of the family gets: within `extra` if that was asked."""
     obstacle: str = ""
+    """Name of the op that needs most of these bytes, whole or in any stage; empty if not known."""
     stop_reason: StopReason = StopReason.EXHAUSTED
     seconds: float = field(default=0.0, compare=False)
+    """`stop_reason` and `seconds`: why the search ended, and its time."""
 
     @property
     def graph_and_plan(self) -> Planned:

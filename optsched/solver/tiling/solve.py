@@ -363,33 +363,9 @@ def tile(
     objective: str = "total",
     limits: Limits | Clock | None = None,
 ) -> TilingResult:
-    """Return the best tiling in rows of a model.
+    """Return the best tiling in rows of a model; arguments and errors are those of `optsched.tile`.
 
-    Parameters
-    ----------
-    rows
-        The model.
-    capacity
-        Bytes: the cheapest plan within them is returned.
-    extra
-        Fraction of the model's multiplications: the smallest plan within them is returned.
-    points
-        Number of plans of the front; the answer is the smallest of them.
-    tail
-        Bytes beside the slab (default: none).
-    bands
-        Most bands of a stage.
-    objective
-        `"total"` for head and tail, `"head"` for the slab alone.
-    limits
-        Limits of the search, or a clock that runs.
-
-    Raises
-    ------
-    UsageError
-        If not exactly one question is asked, or a number is out of range.
-    GraphError
-        If no op of the model is row-local.
+    `tail` is none by default, and exactly one question is asked.
     """
     _check(rows, capacity, extra, points, bands, objective)
     clock = Clock.of(limits or Limits())

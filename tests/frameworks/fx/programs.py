@@ -72,12 +72,7 @@ STEPS: list[Step] = [
 class RandomProgram(torch.nn.Module):
     """Steps in an order that the seed decides.
 
-    Parameters
-    ----------
-    seed
-        Decides all of it.
-    steps
-        Number of steps.
+    `seed`: decides all of it. `steps`: number of steps.
     """
 
     def __init__(self, seed: int, steps: int) -> None:

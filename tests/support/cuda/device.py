@@ -26,10 +26,7 @@ class NoDeviceError(RuntimeError):
 def load_device() -> None:
     """Load the fake device into this process.
 
-    Raises
-    ------
-    NoDeviceError
-        If torch or a C++ compiler is missing, or the library cannot be built.
+    Raise `NoDeviceError` if torch or a C++ compiler is missing, or the library cannot be built.
     """
     if "torch" in sys.modules:
         raise NoDeviceError("torch is imported already")

@@ -17,14 +17,8 @@ def training_trace(buffers: int, seed: int = 0, *, repeated: bool = True) -> Pac
     runs, or lives a few steps; each backward op makes a gradient that lives a few steps, now and
     then workspace of one step, now and then a weight's gradient that is kept to the end.
 
-    Parameters
-    ----------
-    buffers
-        Number of buffers.
-    seed
-        Of sizes and lifetimes.
-    repeated
-        Layers repeat a dozen sizes, as in most models; else every size is independent.
+    `buffers`: number of buffers. `seed`: of sizes and lifetimes. `repeated`: layers repeat a dozen
+    sizes, as in most models; else every size is independent.
     """
     rng = np.random.default_rng(seed)
     forward = max(1, buffers // 3)

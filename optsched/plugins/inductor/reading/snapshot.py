@@ -35,10 +35,7 @@ def take_snapshot(
     Takes what `torch._inductor.memory.reorder_for_peak_memory` takes, and has to be called where
     Inductor calls that: `V.graph` is asked for sizes and for the scheduler.
 
-    Returns
-    -------
-    dict
-        The simulator file as torch writes it (`nodes`, `buffers`) and the key `extra`.
+    It is the simulator file as torch writes it (`nodes`, `buffers`) and the key `extra`.
     """
     baseline, freeable = memory.prepare_planning_info(
         nodes, name_to_buf, name_to_fused_node, graph_inputs, graph_outputs
