@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,8 @@ from optsched.model.module import Module
 from optsched.model.origin import ArenaTail
 from optsched.model.plan import Plan
 
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+"""Bytes that no text has."""
 CHOSEN = "chosen"
 """Name of the order that the framework chose."""
 
@@ -62,7 +65,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Text of the file; empty if the bytes are not UTF-8."""
+        """Text of the file; empty if the bytes are not UTF-8, or start like those of no text."""
         return self._decoded[0]
 
     @property
@@ -79,6 +82,10 @@ class Source:
     def _decoded(self) -> tuple[str, Mapping[str, Any], FormatError | None]:
         text = ""
         try:
+            # A large file of bytes would be searched for words by each format of text.
+            if _CONTROL.search(self.data, 0, 1024):
+                start = self.data[:8].hex(" ")
+                raise FormatError(f"unknown format: binary data that starts with the bytes {start}")
             text = decode_text(self.data)
             # Other text is left to its reader; only text that starts like JSON must be valid JSON.
             if text.lstrip()[:1] in ("{", "["):

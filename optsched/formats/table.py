@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any, TypeVar
@@ -21,8 +20,6 @@ from optsched.runtime.registry import check_owner
 FORMATS: dict[str, Format] = {row.name: row for row in ROWS}
 """All known formats by name; :func:`register_format` adds to them."""
 
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
-"""Bytes that no text has."""
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 _LOG = logging.getLogger(__name__)
 
@@ -89,9 +86,6 @@ def find_format(source: Source) -> Format:
         _load_plugins()
         found = _first(source, readable=True) or _first(source, readable=False)
     if found is None:
-        if _CONTROL.search(source.data[:1024]):
-            start = source.data[:8].hex(" ")
-            raise FormatError(f"unknown format: binary data that starts with the bytes {start}")
         # A defect of the text explains more than its first characters.
         raise source.trouble or FormatError(_describe(source))
     return found
