@@ -14,23 +14,13 @@ import optsched
 from optsched import GraphBuilder, Module, PackingProblem
 from optsched.cli import main
 from optsched.errors import UsageError
-from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.fusion.search import search_fusion
 from tests.support.brute_fusion import random_fused
 from tests.support.brute_recompute import training_graph
 from tests.support.families.small import chain, diamond
-
-
-def banded() -> Rows:
-    build = GraphBuilder("net", alignment=16)
-    build.input("x", 256)
-    build.op("conv", reads=["x"], writes={"y": 256})
-    build.output("y")
-    conv = RowOp(1, (RowMap(0, window=3, pad=1),), rule=RowRule.SAME, cost=10)
-    return Rows(build.build(), (conv,), heights=(8, 8), row_bytes=(32, 32))
-
+from tests.support.row_maps import banded
 
 STEP = training_graph(np.random.default_rng(3), rich=False)
 MODULE = Module("m", {"d": diamond()}, "d")

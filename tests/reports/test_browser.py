@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from optsched import GraphBuilder, compare_methods, write_graph
+from optsched import GraphBuilder, compare_methods, tile, write_graph
 from optsched.cli import main
 from optsched.model.graph import Graph
 from optsched.reports.report import Report, make_report
+from optsched.reports.tiling import tiling_page
 from optsched.reports.write import write_report
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.support.browser import PATIENCE, Browser, find_browser
 from tests.support.families.small import chain, diamond, two_towers
+from tests.support.row_maps import banded
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine")
 
@@ -342,11 +344,14 @@ CONTRAST = """
 """
 
 
+PAGES = ("compare", "tune", "recompute", "hunt", "report", "tile")
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One small page of each kind."""
     folder = tmp_path_factory.mktemp("pages")
-    found = {name: folder / f"{name}.html" for name in ("compare", "tune", "recompute", "hunt")}
+    found = {name: folder / f"{name}.html" for name in PAGES}
     small = [f"instances/small/{name}.json" for name in ("diamond", "chain", "two_towers")]
     assert main(["compare", *small, "--report", str(found["compare"])]) == 0
     store = str(folder / "plans.store")
@@ -359,6 +364,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert main(["recompute", str(step), "--points", "3", "--page", str(found["recompute"])]) == 0
     hunt = ["hunt", "--method", "lpmf", "--max-ops", "7", "--max-tries", "60"]
     assert main([*hunt, "-o", str(folder / "hunt.json")]) == 0
+    assert main(["report", small[0], "-o", str(found["report"])]) == 0
+    tiled = tile(banded(), points=4, objective="head", time_limit=5)
+    found["tile"].write_text(tiling_page(tiled, 512))
     return found
 
 
@@ -376,7 +384,7 @@ def training_step() -> Graph:
     return build.build()
 
 
-@pytest.mark.parametrize("name", ["compare", "tune", "recompute", "hunt"])
+@pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_legible_on_a_phone_and_at_night(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
@@ -390,7 +398,7 @@ def test_every_page_is_legible_on_a_phone_and_at_night(
             assert len(found) > 5
             assert [x for x in found if x[0] < 4.5] == []
         assert browser.evaluate(NAMELESS) == []
-        if name in ("recompute", "hunt"):
+        if name in ("recompute", "hunt", "tile"):
             show(browser, pages[name], "document.readyState === 'complete'", width=400)
             high = "[...document.querySelectorAll('svg text')]"
             high += ".map((x) => x.getBoundingClientRect().height)"

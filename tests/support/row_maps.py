@@ -23,6 +23,16 @@ LOCAL_SHARE = 0.92
 """Part of the ops that can run in bands."""
 
 
+def banded() -> Rows:
+    """Return a convolution of 3 rows over 8 rows, which bands make smaller."""
+    build = GraphBuilder("net", alignment=16)
+    build.input("x", 256)
+    build.op("conv", reads=["x"], writes={"y": 256})
+    build.output("y")
+    conv = RowOp(1, (RowMap(0, window=3, pad=1),), rule=RowRule.SAME, cost=10)
+    return Rows(build.build(), (conv,), heights=(8, 8), row_bytes=(32, 32))
+
+
 def random_rows(seed: int, ops: int = 3) -> Rows:
     """Return a graph of 2 to `ops` ops: windows, strides, paddings, branches and scratch."""
     rng = random.Random(seed)
