@@ -26,12 +26,11 @@ from typing import Final
 import numpy as np
 
 from heuristics import ORDERINGS, Ordering
-from heuristics.orderings.common import flatten
 from heuristics.orderings.xla import Instructions, xla_dfs, xla_list, xla_post_order
 from heuristics.packings.common import place_in_turn
 from optsched.check.module import check_schedule
 from optsched.errors import PlanError, UsageError
-from optsched.model.arrays import IntArray, pack_rows, transpose
+from optsched.model.arrays import IntArray, flat_rows, pack_rows, transpose
 from optsched.model.liveness import live_ranges, peak_memory
 from optsched.model.logical import LogicalModule
 from optsched.model.module import Call, Module
@@ -132,9 +131,9 @@ def as_instructions(module: LogicalModule, computation: str) -> Instructions:
     maker = graph.arrays.producer
     counted, defined = np.where(ignored[maker], 0, size), np.zeros(n, np.int64)
     np.add.at(defined, maker, counted)
-    user, operand = flatten(logical.operands)
+    user, operand = flat_rows(logical.operands)
     data = np.unique(user * n + operand)
-    before = pack_rows(*flatten(logical.control), n)
+    before = pack_rows(*flat_rows(logical.control), n)
     live_out = np.zeros(m, np.bool_)
     live_out[list(logical.live_out)] = True
     return Instructions(
@@ -146,7 +145,7 @@ def as_instructions(module: LogicalModule, computation: str) -> Instructions:
         after=transpose(before, n),
         defined=defined,
         ignored=ignored,
-        uses=pack_rows(*flatten(logical.uses), n),
+        uses=pack_rows(*flat_rows(logical.uses), n),
         counted=counted,
         live_out=live_out,
         limit=module.instructions,

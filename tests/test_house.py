@@ -15,7 +15,7 @@ PRODUCT = ("optsched", "heuristics")
 
 # Measured, and 1 % for work that is under way.
 MOST_LINES = {
-    "heuristics": 4_010,
+    "heuristics": 4_001,
     "optsched": 1_130,
     "optsched/certificate": 1_612,
     "optsched/check": 5_475,
@@ -23,16 +23,16 @@ MOST_LINES = {
     "optsched/compare": 2_388,
     "optsched/counterexamples": 2_064,
     "optsched/explanation": 892,
-    "optsched/fleet": 1_857,
+    "optsched/fleet": 1_854,
     "optsched/formats": 19_090,
     "optsched/joint": 5_471,
     "optsched/measure": 1_710,
-    "optsched/model": 9_186,
+    "optsched/model": 9_176,
     "optsched/ordering": 9_528,
     "optsched/packing": 4_007,
-    "optsched/plugins": 9_609,
+    "optsched/plugins": 9_607,
     "optsched/reports": 5_943,
-    "optsched/runtime": 3_595,
+    "optsched/runtime": 3_568,
     "optsched/solver": 12_839,
     "optsched/store": 2_695,
 }

@@ -14,6 +14,7 @@ from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.engines import open_engine
 from optsched.runtime.limits import Limits
+from optsched.runtime.worker_pool import Tasks
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from tests.support.families.wiring import random_wiring
@@ -114,11 +115,11 @@ def scaling(args: argparse.Namespace) -> None:
         return task
 
     with open_engine(args.engine, args.jobs, args.address) as engine:
-        engine.run(take, sleep_and_tell, lambda task, message: None, lose)
+        engine.run(Tasks(take, sleep_and_tell, lambda task, message: None, lose))
         queue.extend([args.seconds] * count)
         started = time.monotonic()
         used = time.process_time()
-        engine.run(take, sleep_and_tell, lambda task, message: done.append(message), lose)
+        engine.run(Tasks(take, sleep_and_tell, lambda task, message: done.append(message), lose))
         wall, used = time.monotonic() - started, time.process_time() - used
     share = count * args.seconds / (args.jobs * wall)
     numbers = f"{len(done)} | {wall:.2f} | {share:.0%} | {1000 * used / count:.2f}"

@@ -5,9 +5,7 @@ Example: an ordering of a graph of three ops returns an array such as `[1, 0, 2]
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -41,12 +39,6 @@ def balance(count: int) -> IntArray:
 def sort_rows(rows: Rows, *keys: IntArray) -> Rows:
     """Sort the entries of each row by keys, most significant first, with one value per entry."""
     return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), rows.owners()))])
-
-
-def flatten(rows: Sequence[Collection[int]]) -> tuple[IntArray, IntArray]:
-    """Return the row number and the value of each entry."""
-    entries = np.fromiter(chain.from_iterable(rows), np.int64)
-    return np.repeat(np.arange(len(rows), dtype=np.int64), list(map(len, rows))), entries
 
 
 def savings(arrays: GraphArrays) -> tuple[IntArray, IntArray]:

@@ -14,10 +14,10 @@ import numpy as np
 
 from heuristics.kernels.breadth import run_breadth_first
 from heuristics.kernels.walks import append_by_rank, run_post_order
-from heuristics.orderings.common import Ordering, flatten, work_of
+from heuristics.orderings.common import Ordering, work_of
 from heuristics.orderings.lpmf import lpmf
 from heuristics.orderings.program import program
-from optsched.model.arrays import GraphArrays, IntArray, Rows, pack_rows
+from optsched.model.arrays import GraphArrays, IntArray, Rows, flat_rows, pack_rows
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
@@ -112,8 +112,8 @@ def _children(graph: Graph, by_size: IntArray) -> Rows:
 
 def _named_followers(graph: Graph) -> Rows:
     """Return the ops that name each op as a dependency, by reading its buffers or by control."""
-    reader, buffer = flatten([op.reads for op in graph.ops])
-    waiter, control = flatten([op.control for op in graph.ops])
+    reader, buffer = flat_rows([op.reads for op in graph.ops])
+    waiter, control = flat_rows([op.control for op in graph.ops])
     producer = graph.arrays.producer[buffer]
     made = producer >= 0
     return pack_rows(

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from heuristics.kernels.walks import run_post_order
 from heuristics.kernels.xla_list import run_history, run_list_scheduler
-from heuristics.orderings.common import balance, flatten, sort_rows, work_of
-from optsched.model.arrays import IntArray, Rows, distinct, pack_rows, transpose
+from heuristics.orderings.common import balance, sort_rows, work_of
+from optsched.model.arrays import IntArray, Rows, distinct, flat_rows, pack_rows, transpose
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
@@ -70,10 +70,10 @@ def as_instructions(graph: Graph) -> Instructions:
     maker = arrays.producer.copy()
     maker[parameters] = np.arange(n, count)
 
-    reader, buffer = flatten([op.reads for op in graph.ops])
+    reader, buffer = flat_rows([op.reads for op in graph.ops])
     operand = maker[buffer]
     data = distinct(reader * count + operand)
-    owner, given = flatten([dict.fromkeys(op.control) for op in graph.ops])
+    owner, given = flat_rows([dict.fromkeys(op.control) for op in graph.ops])
     v, u = arrays.pred.owners(), arrays.pred.idx
     known = distinct(np.append(data, owner * count + given))
     # Predecessors that no operand or control edge names: overwriters and parents.

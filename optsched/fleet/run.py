@@ -29,7 +29,7 @@ from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Limits, Objective
 from optsched.runtime.shown import Shown
 from optsched.runtime.text import counted
-from optsched.runtime.worker_pool import WorkerLoss
+from optsched.runtime.worker_pool import Tasks, WorkerLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +265,10 @@ class _FleetRun:
             machine=machine(),
         )
         try:
+            runs = math.ceil(len(self.graphs) / max(1, self.engine.jobs))
+            work = partial(work_on_unit, self.context)
             complete = self.engine.run(
-                self._take,
-                partial(work_on_unit, self.context),
-                self._handle,
-                self._lose,
-                runs=math.ceil(len(self.graphs) / max(1, self.engine.jobs)),
-                grace=effort.overhead_seconds,
+                Tasks(self._take, work, self._handle, self._lose, runs, effort.overhead_seconds)
             )
         finally:
             # Also after an error: queued results are safe.

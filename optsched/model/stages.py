@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from optsched.errors import GraphError
 from optsched.model.graph import Graph
 from optsched.model.rows import RowOp, Rows
@@ -13,14 +11,6 @@ from optsched.model.tiled import Stage
 def cuts(height: int, bands: int) -> list[int]:
     """Return the first row of each band, and the height."""
     return [band * height // bands for band in range(bands + 1)]
-
-
-def stage_inputs(rows: Rows, ops: Iterable[int]) -> list[int]:
-    """Return the buffers that ops of a stage read by rows and that others make, ascending."""
-    ops = list(ops)
-    made = {b for v in ops for b in rows.graph.ops[v].writes}
-    mapped = {x.buffer for v in ops for x in row_op(rows, v).maps}
-    return sorted(mapped - made)
 
 
 def check_stage(rows: Rows, stage: Stage) -> None:

@@ -106,7 +106,7 @@ def run_tasks(
     def take() -> _Task | None:
         return queue.popleft() if queue else None
 
-    return WorkerPool(take, work, handle, on_loss, count, grace, runs).run()
+    return WorkerPool(Tasks(take, work, handle, on_loss, runs, grace), count).run()
 
 
 class _Worker(Generic[_Task]):
@@ -169,9 +169,9 @@ class _Worker(Generic[_Task]):
         return self.process.exitcode
 
 
-@dataclass
-class WorkerPool(Generic[_Task]):
-    """Pool of processes that run tasks; a task is chosen when a process is free for it."""
+@dataclass(frozen=True)
+class Tasks(Generic[_Task]):
+    """Tasks to run, and the functions that give, do and receive them."""
 
     take: Take[_Task]
     """Called whenever a task can start; the run ends if it returns None and no task is running."""
@@ -183,12 +183,19 @@ class WorkerPool(Generic[_Task]):
     """Called in this process with each message of each task."""
     on_loss: Callable[[_Task, WorkerLoss], _Task | None]
     """Called when the process of a task is lost; returns the rest of the task, or None."""
+    runs: int = 1
+    """Expected number of tasks per process; the more, the sooner kernels are compiled."""
+    grace: float = GRACE
+    """Seconds beyond its deadline after which a process is killed."""
+
+
+@dataclass
+class WorkerPool(Generic[_Task]):
+    """Pool of processes that run tasks; a task is chosen when a process is free for it."""
+
+    tasks: Tasks[_Task]
     jobs: int
     """Number of processes; with 0 all tasks run in this process and cannot be killed."""
-    grace: float
-    """Seconds beyond its deadline after which a process is killed."""
-    runs: int
-    """Expected number of tasks per process; the more, the sooner kernels are compiled."""
     # Rests of tasks whose process was lost.
     _left: deque[_Task] = field(default_factory=deque, init=False)
     _workers: list[_Worker[_Task]] = field(default_factory=list, init=False)
@@ -215,11 +222,12 @@ class WorkerPool(Generic[_Task]):
         return True
 
     def _run_here(self) -> None:
-        while (task := self.take()) is not None:
+        tasks = self.tasks
+        while (task := tasks.take()) is not None:
             # In this process there is nobody to send to, so a message is handled at once.
-            last = self.work(task, partial(self.handle, task))
+            last = tasks.work(task, partial(tasks.handle, task))
             if last is not None:
-                self.handle(task, last)
+                tasks.handle(task, last)
 
     def _busy(self) -> list[_Worker[_Task]]:
         """Return the workers that have a task."""
@@ -247,12 +255,12 @@ class WorkerPool(Generic[_Task]):
         # Rests of lost tasks come first: they were begun earlier.
         free = [worker for worker in self._workers if worker.task is None]
         while free or len(self._workers) < self.jobs:
-            task = self._left.popleft() if self._left else self.take()
+            task = self._left.popleft() if self._left else self.tasks.take()
             if task is None:
                 break
             # Processes are started only when there is a task for them.
             if not free:
-                self._workers.append(_Worker(self.work, self.runs))
+                self._workers.append(_Worker(self.tasks.work, self.tasks.runs))
                 free = [self._workers[-1]]
             free.pop().give(task)
         return bool(self._busy())
@@ -279,8 +287,8 @@ class WorkerPool(Generic[_Task]):
             worker.compile(begins=message is _Sign.COMPILING)
         elif message is not None and task is not None:
             if isinstance(message, Deadline):
-                worker.set_deadline(message, self.grace)
-            self.handle(task, message)
+                worker.set_deadline(message, self.tasks.grace)
+            self.tasks.handle(task, message)
 
     def _reap(self, worker: _Worker[_Task], *, timed_out: bool) -> None:
         """Remove a lost worker, report the loss, and queue the rest of its task."""
@@ -293,7 +301,8 @@ class WorkerPool(Generic[_Task]):
         reason = _reason(code)
         if timed_out:
             reason = f"not done long after its limit of {worker.deadline.seconds:g} s"
-        left = self.on_loss(worker.task, WorkerLoss(timed_out, reason, worker.clock.seconds()))
+        loss = WorkerLoss(timed_out, reason, worker.clock.seconds())
+        left = self.tasks.on_loss(worker.task, loss)
         if left is not None:
             self._left.appendleft(left)
 

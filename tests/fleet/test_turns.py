@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from optsched.fleet import FleetEffort, FleetSettings, run, tune
 from optsched.fleet.turns import Turns
 from optsched.runtime.engines import TaskEngine
 from optsched.runtime.engines.engine import collect
-from optsched.runtime.worker_pool import Work
+from optsched.runtime.worker_pool import Tasks
 from optsched.store import PlanStore, verify
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import random_graph
@@ -29,24 +28,17 @@ class Shuffled(TaskEngine):
     def __init__(self, jobs: int, seed: int) -> None:
         self.jobs, self.rng = jobs, random.Random(seed)
 
-    def run(  # type: ignore[no-untyped-def]
-        self,
-        take: Callable[[], Any],
-        work: Work[Any],
-        handle: Callable[[Any, object], None],
-        on_loss: object,
-        **_: object,
-    ) -> bool:
+    def run(self, tasks: Tasks[Any]) -> bool:
         """Work on all that is taken at once, and hand over one of what is done."""
         done: list[tuple[Any, list[Any]]] = []
         while True:
-            while len(done) < self.jobs and (task := take()) is not None:
-                done.append((task, collect(work, task).messages))
+            while len(done) < self.jobs and (task := tasks.take()) is not None:
+                done.append((task, collect(tasks.work, task).messages))
             if not done:
                 return True
             task, told = done.pop(self.rng.randrange(len(done)))
             for message in told:
-                handle(task, message)
+                tasks.handle(task, message)
 
 
 @pytest.mark.parametrize("seed", range(3))

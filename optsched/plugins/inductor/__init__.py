@@ -152,7 +152,9 @@ def options(
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same as :func:`enabled` for one `torch.compile`.
 
-    Empty if the version of torch is not supported; the logger then has one line.
+    Empty if the version of torch is not supported; the logger then has one line. Arguments and
+    errors are those of :func:`enabled`. Lifetimes are checked where the graphs run: inside
+    :func:`optsched.plugins.inductor.lifecycle.watch`.
 
     Examples
     --------
@@ -160,10 +162,6 @@ def options(
     >>> compiled = torch.compile(torch.nn.Linear(64, 8), options=options(time_limit=5))
     >>> compiled(torch.randn(32, 64)).shape
     torch.Size([32, 8])
-
-    `time_limit`, `store`, `lifecycle`, `min_gain`, `peak`, `cuda`, `measure`, `split`: as for
-    :func:`enabled`, as are the errors. Lifetimes are checked where the graphs run: inside
-    :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
     if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
         raise UsageError(f"time_limit must be a number of seconds, got {time_limit!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import suppress
 from types import TracebackType
@@ -14,10 +13,9 @@ from optsched.errors import UsageError
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Limits
-from optsched.runtime.worker_pool import GRACE, GRACE_AFTER_INTERRUPT, Take, Work, WorkerLoss
+from optsched.runtime.worker_pool import GRACE_AFTER_INTERRUPT, Tasks, Work, WorkerLoss
 
 _Task = TypeVar("_Task")
-OnLoss = Callable[[_Task, WorkerLoss], _Task | None]
 
 
 class TaskEngine(ABC):
@@ -49,16 +47,7 @@ class TaskEngine(ABC):
         self.close()
 
     @abstractmethod
-    def run(
-        self,
-        take: Take[_Task],
-        work: Work[_Task],
-        handle: Callable[[_Task, Any], None],
-        on_loss: OnLoss[_Task],
-        *,
-        runs: int = 1,
-        grace: float = GRACE,
-    ) -> bool:
+    def run(self, tasks: Tasks[_Task]) -> bool:
         """Run tasks as :class:`optsched.runtime.worker_pool.WorkerPool` does."""
 
     def exclude(self) -> bool:
@@ -105,20 +94,11 @@ class FutureEngine(TaskEngine):
         # few tasks are bound to a slow worker.
         return self.jobs + 1 + self.jobs // 4
 
-    def run(
-        self,
-        take: Take[_Task],
-        work: Work[_Task],
-        handle: Callable[[_Task, Any], None],
-        on_loss: OnLoss[_Task],
-        *,
-        runs: int = 1,
-        grace: float = GRACE,
-    ) -> bool:
+    def run(self, tasks: Tasks[_Task]) -> bool:
         """Keep all slots filled and handle results until no task is left."""
-        turn = _Turn(self, work, handle, on_loss)
+        turn = _Turn(self, tasks)
         try:
-            while turn.fill(take):
+            while turn.fill():
                 turn.listen(0.25)
                 take_interrupt()
         except KeyboardInterrupt:
@@ -130,24 +110,18 @@ class FutureEngine(TaskEngine):
 class _Turn:
     """Tasks under way during one run."""
 
-    def __init__(
-        self,
-        engine: FutureEngine,
-        work: Work[Any],
-        handle: Callable[[Any, Any], None],
-        on_loss: OnLoss[Any],
-    ) -> None:
-        self.engine, self.work, self.handle, self.on_loss = engine, work, handle, on_loss
+    def __init__(self, engine: FutureEngine, tasks: Tasks[Any]) -> None:
+        self.engine, self.tasks = engine, tasks
         self.running: dict[Future[Collected], tuple[Any, Clock]] = {}
         self.left: deque[Any] = deque()
 
-    def fill(self, take: Take[Any]) -> bool:
+    def fill(self) -> bool:
         """Start tasks while there is room; return True if some task is under way."""
         while len(self.running) < self.engine.slots():
-            task = self.left.popleft() if self.left else take()
+            task = self.left.popleft() if self.left else self.tasks.take()
             if task is None:
                 break
-            future = self.engine.submit(self.work, task)
+            future = self.engine.submit(self.tasks.work, task)
             # Submitted now; the wait until it starts counts as well, which errs on the patient
             # side.
             self.running[future] = task, Clock.of(Limits())
@@ -183,11 +157,11 @@ class _Turn:
             # One line of bounded length, as the text of a cluster's error may be a page.
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             # False: no deadline was exceeded, the task failed or its worker was lost.
-            left = self.on_loss(task, WorkerLoss(False, reason, clock.seconds()))
+            left = self.tasks.on_loss(task, WorkerLoss(False, reason, clock.seconds()))
             if left is not None:
                 self.left.append(left)
             return
         # Before the messages are handled: `exclude` is called from within.
         self.engine.current = found.worker
         for message in found.messages:
-            self.handle(task, message)
+            self.tasks.handle(task, message)

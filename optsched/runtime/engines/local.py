@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from optsched.runtime.engines.engine import OnLoss, TaskEngine
-from optsched.runtime.worker_pool import GRACE, Take, Work, WorkerPool
+from optsched.runtime.engines.engine import TaskEngine
+from optsched.runtime.worker_pool import Tasks, WorkerPool
 
 _Task = TypeVar("_Task")
 
@@ -22,15 +21,6 @@ class LocalEngine(TaskEngine):
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
-    def run(
-        self,
-        take: Take[_Task],
-        work: Work[_Task],
-        handle: Callable[[_Task, Any], None],
-        on_loss: OnLoss[_Task],
-        *,
-        runs: int = 1,
-        grace: float = GRACE,
-    ) -> bool:
+    def run(self, tasks: Tasks[_Task]) -> bool:
         """Run tasks as :class:`WorkerPool` does."""
-        return WorkerPool(take, work, handle, on_loss, self.jobs, grace, runs).run()
+        return WorkerPool(tasks, self.jobs).run()

@@ -42,7 +42,7 @@ class Flat(NamedTuple):
     of this chain; the node that writes it, -1 for an input."""
     kept: BoolArray
     given: BoolArray
-    """`kept` and `given`: true for buffers that stay to the end; for inputs."""
+    """`kept` and `given`: True for buffers that stay to the end; for inputs."""
     price: IntArray
     """Rank of each node's price: repeats of the highest are dropped first."""
     fixed: int
