@@ -70,17 +70,11 @@ def schedule_module(
     Raise `UsageError` if the scheduler is unknown. Raise `PlanError` if the scheduler does not
     return an order of a computation; the message names it.
 
-    Parameters
-    ----------
-    module
-        Any module. If it was read with :func:`optsched.formats.hlo.logical.read_logical_module`,
-        XLA's schedulers see the instructions as XLA does.
-    scheduler
-        A name in `ORDERINGS`, or a function `(graph, seed) -> op ids`. The scheduler receives the
-        graph of a computation in which the memory of called computations is workspace of the
-        calling op.
-    seed
-        Seed of the scheduler.
+    `module`: any module. If it was read with
+    :func:`optsched.formats.hlo.logical.read_logical_module`, XLA's schedulers see the instructions
+    as XLA does. `scheduler`: a name in `ORDERINGS`, or a function `(graph, seed) -> op ids`. The
+    scheduler receives the graph of a computation in which the memory of called computations is
+    workspace of the calling op. `seed`: seed of the scheduler.
     """
     if isinstance(scheduler, str) and scheduler not in ORDERINGS:
         raise UsageError(f"unknown scheduler {scheduler!r}, expected one of {', '.join(ORDERINGS)}")

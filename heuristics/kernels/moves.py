@@ -30,16 +30,10 @@ def sum_of_peaks(
 ) -> int:
     """Return the sum over all pools of the maximum of live bytes.
 
-    Parameters
-    ----------
-    step
-        Shape `(n,)`: the step of each op.
-    birth, size, keep, pool
-        Shape `(m,)`: data of the buffers that count; birth -1 means before the first step.
-    user_ptr, user
-        Ops that hold each buffer, including its producer; at least one unless it is kept.
-    change
-        Shape `(pools, n + 1)`: work space.
+    `step`: shape `(n,)`: the step of each op. `birth`, `size`, `keep`, `pool`: shape `(m,)`: data
+    of the buffers that count; birth -1 means before the first step. `user_ptr`, `user`: ops that
+    hold each buffer, including its producer; at least one unless it is kept. `change`: shape
+    `(pools, n + 1)`: work space.
     """
     pools, steps = change.shape
     change[:, :] = 0

@@ -191,16 +191,9 @@ def run_place_indexed(
 ) -> IntArray:
     """Return the offsets of `run_place`, shape `(k,)`; buffers without bytes lie at 0.
 
-    Parameters
-    ----------
-    sequence, size, alignment, pin, pairs, partners, tightest
-        As in `run_place`.
-    first, last
-        Live ranges in sections, numbered below `sections`.
-    sections
-        Number of sections.
-    blocks
-        Number of blocks into which time is divided, a power of two.
+    `sequence`, `size`, `alignment`, `pin`, `pairs`, `partners`, `tightest`: as in `run_place`.
+    `first`, `last`: live ranges in sections, numbered below `sections`. `sections`: number of
+    sections. `blocks`: number of blocks into which time is divided, a power of two.
 
     Notes
     -----

@@ -56,16 +56,9 @@ def run_skyline(
 ) -> IntArray:
     """Return the offsets, shape `(k,)`, of buffers numbered by priority, without pins.
 
-    Parameters
-    ----------
-    by_start
-        Buffers by ascending start.
-    begun
-        Shape `(sections + 1,)`: number of buffers that start before each section.
-    first, last
-        Live ranges in sections; not empty.
-    size, alignment
-        Columns of the packing problem.
+    `by_start`: buffers by ascending start. `begun`: shape `(sections + 1,)`: number of buffers that
+    start before each section. `first`, `last`: live ranges in sections; not empty. `size`,
+    `alignment`: columns of the packing problem.
 
     Notes
     -----

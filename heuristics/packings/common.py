@@ -55,16 +55,9 @@ def place_in_turn(
 
     Buffers that have no bytes or are never live come last, so that they do not affect others.
 
-    Parameters
-    ----------
-    problem
-        The packing problem.
-    sequence
-        All buffers, in order of placement.
-    tightest
-        True for best fit, False for first fit.
-    times
-        Expected number of calls; with more calls, compiling pays off sooner.
+    `problem`: the packing problem. `sequence`: all buffers, in order of placement. `tightest`: True
+    for best fit, False for first fit. `times`: expected number of calls; with more calls, compiling
+    pays off sooner.
     """
     hollow = (problem.size == 0) | (problem.start == problem.end)
     # Pins first, as nothing can move them; hollow buffers last, as they overlap nothing.

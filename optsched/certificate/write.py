@@ -77,18 +77,9 @@ def certify_peak(
 
     With it come its kind of proof, and the reason if its bound is smaller than requested.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    order
-        Op ids of a good order; it decides which ops are looked at first.
-    bound
-        Bytes; a bound that a search has proved.
-    limits
-        Limits on the work beyond the closure bound (default: none).
-    effort
-        Limits on each kind of certificate.
+    `order`: op ids of a good order; it decides which ops are looked at first. `bound`: bytes; a
+    bound that a search has proved. `limits`: limits on the work beyond the closure bound (default:
+    none). `effort`: limits on each kind of certificate.
 
     Examples
     --------

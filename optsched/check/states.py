@@ -71,19 +71,10 @@ class State(NamedTuple):
 class Moves:
     """Moves from state to state: the ops of a part run one right after the other.
 
-    Parameters
-    ----------
-    network
-        The graph; an op outside its `parts` is a part of its own.
-    ops
-        Ops that may move.
-    bit
-        Masks of these ops, and of others whose precedences and holders matter.
-    holders
-        Holders of each buffer among these ops; the buffer is released when all have ended.
-    backward
-        True if moves take back ops, from the full state on: the ops that no op of the state
-        follows.
+    `network`: the graph; an op outside its `parts` is a part of its own. `ops`: ops that may move.
+    `bit`: masks of these ops, and of others whose precedences and holders matter. `holders`:
+    holders of each buffer among these ops; the buffer is released when all have ended. `backward`:
+    True if moves take back ops, from the full state on: the ops that no op of the state follows.
     """
 
     def __init__(

@@ -121,18 +121,10 @@ def saving(
 ) -> Saving:
     """Return the saving of a plan against the framework's own.
 
-    Parameters
-    ----------
-    known
-        The framework's plan, from :func:`stock_plan`.
-    peak, slab
-        Bytes of the plan; None without a plan.
-    bounds
-        Proved lower bounds on peak and slab; None if nothing is proved.
-    objective
-        The quantity compared, unless only the framework's peak is known.
-    among
-        Plans that the bounds are about, in words.
+    `known`: the framework's plan, from :func:`stock_plan`. `peak`, `slab`: bytes of the plan; None
+    without a plan. `bounds`: proved lower bounds on peak and slab; None if nothing is proved.
+    `objective`: the quantity compared, unless only the framework's peak is known. `among`: plans
+    that the bounds are about, in words.
     """
     stock = FILE_ORDER if known is None else known.stock
     # A framework without a slab is compared by its peak, also if the slab was minimized.

@@ -102,18 +102,10 @@ def sized_above(
 
     Return number of rows of `found` that were filled.
 
-    Parameters
-    ----------
-    before
-        Shape `(n,)`: mask of the predecessors of each op.
-    largest
-        Largest size; all combinations of the sizes `1 .. largest` are tried.
-    value, rival
-        Loss to exceed.
-    ratio
-        True to compare ratios, False to compare differences.
-    found
-        Shape `(largest**n, n)`, overwritten with one row of sizes per match.
+    `before`: shape `(n,)`: mask of the predecessors of each op. `largest`: largest size; all
+    combinations of the sizes `1 .. largest` are tried. `value`, `rival`: loss to exceed. `ratio`:
+    True to compare ratios, False to compare differences. `found`: shape `(largest**n, n)`,
+    overwritten with one row of sizes per match.
     """
     n = len(before)
     need, size = np.zeros(n, np.int64), np.ones(n, np.int64)

@@ -209,16 +209,9 @@ class UnitChoice:
     (:meth:`in_turn`), and later results of equal graphs are ignored. The table then does not depend
     on which result arrives first.
 
-    Parameters
-    ----------
-    graphs
-        Graphs of the fleet.
-    settings
-        Settings of the run.
-    left
-        Function that returns the seconds left for the fleet; None without a limit.
-    look
-        True if the store may contain results of some graphs.
+    `graphs`: graphs of the fleet. `settings`: settings of the run. `left`: function that returns
+    the seconds left for the fleet; None without a limit. `look`: True if the store may contain
+    results of some graphs.
     """
 
     def __init__(

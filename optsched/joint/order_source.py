@@ -57,18 +57,8 @@ class ContractedGraph:
 
     Raise `OutOfTimeError` if the clock expires while the graph is contracted.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    start
-        A known order.
-    bound
-        Proved lower bound on the peak in bytes; :attr:`bound` may be larger.
-    clock
-        Limits on time or work.
-    families
-        Families of constraints to use.
+    `start`: a known order. `bound`: proved lower bound on the peak in bytes; :attr:`bound` may be
+    larger. `clock`: limits on time or work. `families`: families of constraints to use.
     """
 
     unit = 1

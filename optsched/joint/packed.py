@@ -31,16 +31,8 @@ HEURISTIC_SHARE = 0.3
 def best_plan(graph: Graph, order: Sequence[int], clock: Clock, *, target: int = 0) -> Plan | None:
     """Return a plan of an order with a small sum of slabs, or None if no packing is found.
 
-    Parameters
-    ----------
-    graph
-        The graph, on one stream.
-    order
-        Op ids by step.
-    clock
-        Limits on time or work.
-    target
-        Bytes of slab that are enough: a plan of at most this size ends the search.
+    `graph`: the graph, on one stream. `order`: op ids by step. `clock`: limits on time or work.
+    `target`: bytes of slab that are enough: a plan of at most this size ends the search.
     """
     best: Plan | None = None
     slab = 0

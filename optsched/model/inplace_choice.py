@@ -29,16 +29,8 @@ def pair_choices(graph: Graph, order: Order, bound: int = 0, tries: int = 4) -> 
     sizes only, with all pairs, and with none; then with other inputs, if there are several. These
     are drawn at random with a fixed seed.
 
-    Parameters
-    ----------
-    graph
-        The graph; if it is not in-place, the only choice is the empty set.
-    order
-        Order of its ops.
-    bound
-        Known lower bound on the slab in bytes.
-    tries
-        Number of random draws.
+    `graph`: the graph; if it is not in-place, the only choice is the empty set. `order`: order of
+    its ops. `bound`: known lower bound on the slab in bytes. `tries`: number of random draws.
     """
     seen: set[Pairs] = set()
     for choice in _choices(graph, order, bound, tries):

@@ -267,16 +267,10 @@ def make_baseline(
     Raise `UsageError` if the order is not a permutation of the ops or breaks a dependency, or
     `max_moved` is not an integer of at least 0.
 
-    Parameters
-    ----------
-    graph
-        The graph without order rules; the baseline need not keep the rules.
-    order
-        Op ids or names (default: the order of the graph, if another argument requires a baseline).
-    max_moved
-        Maximum number of ops that may be moved, or None.
-    fewest_moves
-        True to prefer plans that move fewer ops.
+    `graph`: the graph without order rules; the baseline need not keep the rules. `order`: op ids or
+    names (default: the order of the graph, if another argument requires a baseline). `max_moved`:
+    maximum number of ops that may be moved, or None. `fewest_moves`: True to prefer plans that move
+    fewer ops.
     """
     if max_moved is not None:
         max_moved = parse_integer("max_moved", max_moved, 0)

@@ -253,16 +253,9 @@ def restriction_words(
 ) -> str:
     """Return in words which plans a question allows; empty for all plans of its graph.
 
-    Parameters
-    ----------
-    rules, max_moved
-        Order rules, and ops of the baseline that may move.
-    pools
-        Names of slabs that buffers may spill into.
-    streams
-        Streams of the graph; one stream restricts nothing.
-    variant
-        Choices by which the graph was made of another one, in words.
+    `rules`, `max_moved`: order rules, and ops of the baseline that may move. `pools`: names of
+    slabs that buffers may spill into. `streams`: streams of the graph; one stream restricts
+    nothing. `variant`: choices by which the graph was made of another one, in words.
     """
     # Each restriction adds a phrase; together they read as one sentence.
     orders = [f"run {_names(rules.first)} first"] if rules.first else []

@@ -268,16 +268,9 @@ class Tail:
     def total(self, runs: Mapping[int, int], tensors: int, slices: int, joined: list[int]) -> int:
         """Return the bytes of a tiled model.
 
-        Parameters
-        ----------
-        runs
-            Further runs by op id.
-        tensors
-            Tensors in the slab beyond those of the untiled model.
-        slices
-            Number of ops that slice.
-        joined
-            Number of tensors of each op that joins.
+        `runs`: further runs by op id. `tensors`: tensors in the slab beyond those of the untiled
+        model. `slices`: number of ops that slice. `joined`: number of tensors of each op that
+        joins.
         """
         more = sum(self.ops[v] * count for v, count in runs.items())
         joins = self.join * len(joined) + self.joined * sum(joined)

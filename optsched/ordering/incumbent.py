@@ -18,16 +18,9 @@ from optsched.runtime.limits import Event, OnEvent, Proof
 class OrderIncumbent:
     """The best order and bound found so far, with a callback for each improvement.
 
-    Parameters
-    ----------
-    graph, full
-        The graph, and its ordering problem.
-    warm_start
-        A valid order to start from (default: any topological order).
-    bound
-        A known lower bound on the peak of every order, in bytes.
-    on_event
-        Called with every better order and bound.
+    `graph`, `full`: the graph, and its ordering problem. `warm_start`: a valid order to start from
+    (default: any topological order). `bound`: a known lower bound on the peak of every order, in
+    bytes. `on_event`: called with every better order and bound.
 
     Attributes
     ----------

@@ -47,16 +47,9 @@ from optsched.runtime.limits import OnEvent, Proof, StopReason
 class OrderingRounds(OrderIncumbent):
     """One run of the exact ordering engine on a graph.
 
-    Parameters
-    ----------
-    graph, warm_start, bound, on_event
-        As for :class:`OrderIncumbent`.
-    clock
-        Limit on time or work.
-    rules, effort
-        Rules that the search may use, and limits on the work of each.
-    earlier
-        State of an earlier search of the graph, to resume from.
+    `graph`, `warm_start`, `bound`, `on_event`: as for :class:`OrderIncumbent`. `clock`: limit on
+    time or work. `rules`, `effort`: rules that the search may use, and limits on the work of each.
+    `earlier`: state of an earlier search of the graph, to resume from.
     """
 
     def __init__(

@@ -180,18 +180,10 @@ class PackingEngine:
     def decide(self, capacity: int, rank: IntArray, rule: int, limit: int, clock: Clock) -> int:
         """Search for a packing within a capacity; return SOLVED, EXHAUSTED or LIMIT.
 
-        Parameters
-        ----------
-        capacity
-            Maximum slab in bytes.
-        rank
-            Shape `(n,)`: a permutation; buffers of low rank are tried first.
-        rule
-            Rule that chooses the section to branch on.
-        limit
-            Number of nodes after which the search stops with LIMIT.
-        clock
-            Time and work limits; once it has expired, the search stops with LIMIT.
+        `capacity`: maximum slab in bytes. `rank`: shape `(n,)`: a permutation; buffers of low rank
+        are tried first. `rule`: rule that chooses the section to branch on. `limit`: number of
+        nodes after which the search stops with LIMIT. `clock`: time and work limits; once it has
+        expired, the search stops with LIMIT.
 
         Notes
         -----

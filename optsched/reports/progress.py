@@ -31,18 +31,11 @@ BAR_COLUMNS = 10
 class ProgressLine:
     """A terminal line that is redrawn four times a second, and erased at the end.
 
-    Parameters
-    ----------
-    prefix
-        Text before every text.
-    stream
-        Standard error by default; if it is not a terminal, the line is silent but for one event
-        when kernels are compiled.
-    seconds
-        Time limit, which the bar and the time left refer to; None if the parts that
-        :meth:`show_text` is given are counted.
-    count
-        Function that returns the numbers of parts done and of all parts, called at each redrawing.
+    `prefix`: text before every text. `stream`: standard error by default; if it is not a terminal,
+    the line is silent but for one event when kernels are compiled. `seconds`: time limit, which the
+    bar and the time left refer to; None if the parts that :meth:`show_text` is given are counted.
+    `count`: function that returns the numbers of parts done and of all parts, called at each
+    redrawing.
     """
 
     def __init__(

@@ -38,17 +38,10 @@ border:solid #8888;border-width:0 0 1px 1px;color:inherit}
 def slab_figure(shown: View, bound: int, *, most: int = DRAWN, named: bool = True) -> str:
     """Return the packed slab of a plan; slabs of several pools are stacked.
 
-    Parameters
-    ----------
-    shown
-        The plan.
-    bound
-        Proved bound on the slab in bytes; drawn as a dashed line.
-    most
-        Maximum number of rectangles per pool; the others are left out as in :func:`thinned`.
-    named
-        Give each rectangle a tooltip with name, bytes, steps and offset. Without them a figure of
-        the same buffers has a fifth of the size.
+    `shown`: the plan. `bound`: proved bound on the slab in bytes; drawn as a dashed line. `most`:
+    maximum number of rectangles per pool; the others are left out as in :func:`thinned`. `named`:
+    give each rectangle a tooltip with name, bytes, steps and offset. Without them a figure of the
+    same buffers has a fifth of the size.
     """
     top = max(1, shown.slab)
     steps = counted_steps(shown)

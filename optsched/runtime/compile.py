@@ -34,15 +34,10 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
 
     Raise `UnsupportedVersionError` if the installed version of numba is not a tested one.
 
-    Parameters
-    ----------
-    function
-        Function to compile for the types of its arguments.
-    part
-        True if only other kernels call the function; it cannot be called from Python then.
-    borrows
-        True if the function does not create or return arrays. Numba then omits reference counting
-        of the arrays passed in, and rejects the function if it creates an array after all.
+    `function`: function to compile for the types of its arguments. `part`: True if only other
+    kernels call the function; it cannot be called from Python then. `borrows`: True if the function
+    does not create or return arrays. Numba then omits reference counting of the arrays passed in,
+    and rejects the function if it creates an array after all.
     """
     import numba
 

@@ -59,16 +59,8 @@ def schedule(known: Known, engine: Engine, answer: Answer, *, independent: bool 
     Raise `UsageError` if the engine does not support independent answers, or the features of the
     question.
 
-    Parameters
-    ----------
-    known
-        State of the search.
-    engine
-        Exact engine.
-    answer
-        Function that answers the questions of relaxations.
-    independent
-        True for stages without our reductions and bounds.
+    `known`: state of the search. `engine`: exact engine. `answer`: function that answers the
+    questions of relaxations. `independent`: True for stages without our reductions and bounds.
     """
     if independent and engine not in _INDEPENDENT:
         raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")

@@ -31,16 +31,9 @@ def judge(
 ) -> Status:
     """Return the status of a result.
 
-    Parameters
-    ----------
-    value
-        Quantity that was minimized; None without an answer.
-    bound
-        Lower bound on it.
-    refuted
-        True if no answer can satisfy the request.
-    proved
-        True if the answer is proved optimal (default: if it meets the bound).
+    `value`: quantity that was minimized; None without an answer. `bound`: lower bound on it.
+    `refuted`: True if no answer can satisfy the request. `proved`: True if the answer is proved
+    optimal (default: if it meets the bound).
     """
     if refuted:
         return Status.INFEASIBLE

@@ -13,17 +13,9 @@ from optsched.runtime.heap import Heap
 def session(path: Path, order: str, *, reuse: bool = False, **options: Any) -> Any:
     """Open a model as it stands, on one thread, without arena.
 
-    Parameters
-    ----------
-    path
-        The model.
-    order
-        Of `onnxruntime.ExecutionOrder`: DEFAULT, or PRIORITY_BASED for the file's.
-    reuse
-        True if a dead buffer is held for a later one of equal shape, as
-        ONNX Runtime does by default.
-    options
-        Further attributes of the session's options.
+    `path`: the model. `order`: of `onnxruntime.ExecutionOrder`: DEFAULT, or PRIORITY_BASED for the
+    file's. `reuse`: True if a dead buffer is held for a later one of equal shape, as ONNX Runtime
+    does by default. `options`: further attributes of the session's options.
     """
     import onnxruntime
 

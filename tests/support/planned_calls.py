@@ -76,18 +76,10 @@ def plan_and_measure(
 ) -> list[PlannedCall]:
     """Compile a step without the plugin and with it; return its calls in the order they run.
 
-    Parameters
-    ----------
-    make
-        Returns a step that is compiled when it first runs.
-    seed
-        Of the random numbers with which both begin.
-    kernels
-        True if generated kernels compute.
-    worst
-        True if the counted step has sizes at the upper ends of their ranges.
-    settings
-        Of the plugin; any gain counts unless they say otherwise.
+    `make`: returns a step that is compiled when it first runs. `seed`: of the random numbers with
+    which both begin. `kernels`: True if generated kernels compute. `worst`: True if the counted
+    step has sizes at the upper ends of their ranges. `settings`: of the plugin; any gain counts
+    unless they say otherwise.
     """
     with config.patch(NO_CACHE), contextlib.nullcontext() if kernels else no_kernels():
         stock = _measure(make, seed)

@@ -52,16 +52,8 @@ def write_tiled(data: bytes, made: TfliteGraph, tiled: TiledGraph, plan: Plan) -
     Raise `FormatError` if the file is tiled already, an offset does not fit in 32 bits, the file
     keeps data after the flatbuffer, or has fields that the schema does not have.
 
-    Parameters
-    ----------
-    data
-        The untiled file.
-    made
-        Its graph, from `data`.
-    tiled
-        The tiled graph of `made.graph`.
-    plan
-        Plan of the tiled graph in one pool.
+    `data`: the untiled file. `made`: its graph, from `data`. `tiled`: the tiled graph of
+    `made.graph`. `plan`: plan of the tiled graph in one pool.
     """
     if tiled_before(data):
         raise FormatError("the file is tiled already: tile the model that it was made of")

@@ -113,16 +113,10 @@ def grow_sets(
     `most_work`, every further pair is a clique of two: that pairs are covered matters, and large
     cliques are a gain.
 
-    Parameters
-    ----------
-    masks, ptr, partners
-        As of :func:`grow_set`; the partners of each buffer ascend, and none comes twice.
-    most_work
-        Maximum number of buffers examined, exceeded by one clique at most.
-    members
-        The cliques one after another, long enough for all of them.
-    ends
-        Shape `(pairs,)`: the position in `members` after each clique.
+    `masks`, `ptr`, `partners`: as of :func:`grow_set`; the partners of each buffer ascend, and none
+    comes twice. `most_work`: maximum number of buffers examined, exceeded by one clique at most.
+    `members`: the cliques one after another, long enough for all of them. `ends`: shape `(pairs,)`:
+    the position in `members` after each clique.
     """
     k = len(ptr) - 1
     is_left = np.ones(len(partners), np.bool_)
@@ -156,18 +150,10 @@ def heaviest_set(
     `able` has, level after level, the buffers that may be added, by color; `limit` has beside each
     the most bytes that it and those before it on its level can add.
 
-    Parameters
-    ----------
-    masks
-        Shape `(k, words)`: bits of the buffers that conflict with each, as of :func:`bit_rows`.
-    size
-        Shape `(k,)`: bytes, in descending order.
-    known
-        Bytes that the clique must exceed.
-    most_work
-        Maximum number of buffers colored, exceeded by one coloring at most.
-    found
-        Shape `(k,)`: the clique is written to its beginning.
+    `masks`: shape `(k, words)`: bits of the buffers that conflict with each, as of
+    :func:`bit_rows`. `size`: shape `(k,)`: bytes, in descending order. `known`: bytes that the
+    clique must exceed. `most_work`: maximum number of buffers colored, exceeded by one coloring at
+    most. `found`: shape `(k,)`: the clique is written to its beginning.
     """
     k, words = len(size), masks.shape[1]
     able = np.empty(k * (k + 1) // 2, np.int64)

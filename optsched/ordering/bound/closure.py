@@ -58,18 +58,9 @@ def closure_bound(
 ) -> ClosureBound:
     """Return the best closure bound over all ops.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    orders
-        Known orders; the better they are, the fewer flows are needed.
-    clock
-        Limit on time or work; once it has expired the best bound so far is returned.
-    most
-        Limit on the number of flows (default: none).
-    effort
-        Number of flows after which identical blocks are looked for.
+    `orders`: known orders; the better they are, the fewer flows are needed. `clock`: limit on time
+    or work; once it has expired the best bound so far is returned. `most`: limit on the number of
+    flows (default: none). `effort`: number of flows after which identical blocks are looked for.
 
     Examples
     --------

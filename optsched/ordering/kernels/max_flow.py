@@ -242,17 +242,10 @@ def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sin
 def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
     """Send a maximum flow from source to sink, or stop once more than `enough` units are sent.
 
-    Parameters
-    ----------
-    arcs
-        Changed in place into the residual network.
-    source, sink
-        Two different nodes.
-    enough
-        The work stops at a total above this: the flow is then valid but need not be maximal.
-    work
-        Nodes that may be visited before the work stops. The flow is maximal if no path is left from
-        source to sink.
+    `arcs`: changed in place into the residual network. `source`, `sink`: two different nodes.
+    `enough`: the work stops at a total above this: the flow is then valid but need not be maximal.
+    `work`: nodes that may be visited before the work stops. The flow is maximal if no path is left
+    from source to sink.
 
     Returns
     -------

@@ -200,18 +200,10 @@ def go_on(
     its stretch by at most temperature times luck; if it stays within that it becomes part of the
     order. As luck is exponentially distributed, this is the rule of Metropolis.
 
-    Parameters
-    ----------
-    problem, walk
-        The problem; the order and its live bytes.
-    target
-        Live bytes that no step should exceed.
-    temperature
-        Bytes by which a move of luck 1 may raise the excess.
-    picks
-        Random numbers below `2**62`.
-    reaches, luck
-        Shape `(2**DRAW_BITS,)`: tables to draw the number of steps and the luck from.
+    `problem`, `walk`: the problem; the order and its live bytes. `target`: live bytes that no step
+    should exceed. `temperature`: bytes by which a move of luck 1 may raise the excess. `picks`:
+    random numbers below `2**62`. `reaches`, `luck`: shape `(2**DRAW_BITS,)`: tables to draw the
+    number of steps and the luck from.
     """
     n = len(walk.order)
     walk.tally[OVER] = 0

@@ -82,16 +82,9 @@ def search_all(
 class FeasibilitySearch:
     """Answers for one problem and many budgets; what a budget implies is kept.
 
-    Parameters
-    ----------
-    context
-        The problem.
-    during
-        Live bytes while each op runs in some good order: where to look first.
-    failures
-        As :class:`PrecedenceTree` takes it: what an earlier search of the problem has met.
-    earlier
-        The trees that it left, by their budgets.
+    `context`: the problem. `during`: live bytes while each op runs in some good order: where to
+    look first. `failures`: as :class:`PrecedenceTree` takes it: what an earlier search of the
+    problem has met. `earlier`: the trees that it left, by their budgets.
     """
 
     def __init__(

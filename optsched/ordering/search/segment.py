@@ -136,16 +136,9 @@ class DirectedSearch:
 class Segment:
     """The paths from one downset to another; both ends move inwards as searches commit.
 
-    Parameters
-    ----------
-    context
-        The problem.
-    low, high
-        Shape `(n,)`: the two downsets, the smaller one first.
-    budget
-        Known lower bound on the peak of every path.
-    ceiling
-        Paths whose peak is at least this are of no interest.
+    `context`: the problem. `low`, `high`: shape `(n,)`: the two downsets, the smaller one first.
+    `budget`: known lower bound on the peak of every path. `ceiling`: paths whose peak is at least
+    this are of no interest.
     """
 
     def __init__(

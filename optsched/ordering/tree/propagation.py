@@ -48,16 +48,10 @@ class OpenBranch:
 class Propagation:
     """Derivation of the precedences that a budget implies, in one branch after another.
 
-    Parameters
-    ----------
-    context
-        The problem, with the precedences that hold in all branches.
-    budget
-        Limit on live bytes.
-    expected
-        Shape `(n,)`: live bytes while each op runs in some good order; ops with most come first.
-    failures
-        Shape `(n,)`: failure counts, the number of contradictions found at each op; added to.
+    `context`: the problem, with the precedences that hold in all branches. `budget`: limit on live
+    bytes. `expected`: shape `(n,)`: live bytes while each op runs in some good order; ops with most
+    come first. `failures`: shape `(n,)`: failure counts, the number of contradictions found at each
+    op; added to.
     """
 
     def __init__(

@@ -54,16 +54,9 @@ class ProgramGraph:
 
     Raise `FixedOrderError` if the program has an op whose place among the others is unknown.
 
-    Parameters
-    ----------
-    module
-        The graph module, before memory planning.
-    sizes
-        Bytes of each tensor that is planned, rounded up to the alignment.
-    mutable
-        Names of the placeholders that live throughout: buffers that the method changes.
-    alignment
-        Alignment of every offset.
+    `module`: the graph module, before memory planning. `sizes`: bytes of each tensor that is
+    planned, rounded up to the alignment. `mutable`: names of the placeholders that live throughout:
+    buffers that the method changes. `alignment`: alignment of every offset.
 
     Attributes
     ----------

@@ -235,16 +235,8 @@ def evict(
 class Evictions:
     """Sequences within a peak, from one order of the nodes.
 
-    Parameters
-    ----------
-    unroller
-        Runs and buffers of the problem.
-    base
-        A sequence of all nodes without repeats.
-    peak
-        Bytes that must not be exceeded.
-    seed
-        Seed of the random factors.
+    `unroller`: runs and buffers of the problem. `base`: a sequence of all nodes without repeats.
+    `peak`: bytes that must not be exceeded. `seed`: seed of the random factors.
     """
 
     def __init__(self, unroller: Unroller, base: Nodes, peak: int, seed: int = 0) -> None:

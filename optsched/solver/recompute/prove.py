@@ -70,16 +70,9 @@ None if this gave no plan and no row."""
 def prove(master: Master, target: int, clock: Clock, most: int, offer: Offer) -> Proof:
     """Return the best proof found.
 
-    Parameters
-    ----------
-    master
-        Rows of a peak.
-    target
-        Bound that is enough: the cost of a known plan, or what the integer program claims.
-    clock, most
-        Limits; `most` is the number of linear programs.
-    offer
-        Called with sets that cost less than the target; it may add rows.
+    `master`: rows of a peak. `target`: bound that is enough: the cost of a known plan, or what the
+    integer program claims. `clock`, `most`: limits; `most` is the number of linear programs.
+    `offer`: called with sets that cost less than the target; it may add rows.
     """
     relaxed = _tighten(master, target, clock)
     if relaxed is not None and relaxed.bound < target:

@@ -222,17 +222,10 @@ def replace_repeat(
 ) -> int:
     """Replace a repeat by a cheaper one, in place; return the number of runs, 0 if none fits.
 
-    Parameters
-    ----------
-    at
-        Position of the repeat.
-    able
-        Nodes that may run again, the cheapest first. Each is tried before the first run that reads
-        it after the one of most live bytes.
-    barrier, peak
-        Position after which nodes may run again; bytes that must not be exceeded.
-    most
-        Number of runs to go through at most.
+    `at`: position of the repeat. `able`: nodes that may run again, the cheapest first. Each is
+    tried before the first run that reads it after the one of most live bytes. `barrier`, `peak`:
+    position after which nodes may run again; bytes that must not be exceeded. `most`: number of
+    runs to go through at most.
     """
     n = len(nodes) - 1
     tried, trial = np.empty(n, np.int64), np.empty(n + 1, np.int64)

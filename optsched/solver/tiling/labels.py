@@ -117,17 +117,10 @@ def extend(
 ) -> int:
     """Write the labels of all positions; return their number, negated if some were dropped.
 
-    Parameters
-    ----------
-    arcs, bounds
-        The arcs, and what paths must keep.
-    extra_to_go, tail_to_go
-        Least sums to the end, by position (:func:`to_go`).
-    front
-        Shape `(2, plans)`: total bytes and extra of known plans, ascending in total.
-    labels, draft
-        Room for the labels, and for those of one position. The first label is that of the position
-        where paths begin.
+    `arcs`, `bounds`: the arcs, and what paths must keep. `extra_to_go`, `tail_to_go`: least sums to
+    the end, by position (:func:`to_go`). `front`: shape `(2, plans)`: total bytes and extra of
+    known plans, ascending in total. `labels`, `draft`: room for the labels, and for those of one
+    position. The first label is that of the position where paths begin.
     """
     ptr, values = labels
     positions = len(ptr) - 1

@@ -21,16 +21,10 @@ from dataclasses import asdict, dataclass
 class PlannedRow:
     """A graph of a step; bytes.
 
-    Parameters
-    ----------
-    own, ours
-        Executed peaks in Inductor's order and in the plugin's.
-    planned_own, planned
-        Peaks that the plugin simulated for both; None if it left the graph alone.
-    step_own, step
-        Executed peaks of the whole step.
-    seconds, solver_seconds
-        Time that the plugin took, and the part of it in the solver.
+    `own`, `ours`: executed peaks in Inductor's order and in the plugin's. `planned_own`, `planned`:
+    peaks that the plugin simulated for both; None if it left the graph alone. `step_own`, `step`:
+    executed peaks of the whole step. `seconds`, `solver_seconds`: time that the plugin took, and
+    the part of it in the solver.
     """
 
     step: str

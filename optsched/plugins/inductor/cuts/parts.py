@@ -60,16 +60,8 @@ def read_parts(
 ) -> FusedParts:
     """Read the parts of a graph's nodes.
 
-    Parameters
-    ----------
-    nodes
-        The scheduler's nodes in the order of the hook.
-    kernels
-        Memory of the extern kernels.
-    name
-        Name of the graph.
-    facts
-        Facts about the nodes.
+    `nodes`: the scheduler's nodes in the order of the hook. `kernels`: memory of the extern
+    kernels. `name`: name of the graph. `facts`: facts about the nodes.
     """
     scratch = {node.name for node in facts.nodes if node.scratch}
     whole = {n.get_name(): SCRATCH for n in nodes if n.get_name() in scratch and _is_fused(n)}

@@ -35,18 +35,9 @@ def split_joint(
 ) -> tuple[GraphModule, GraphModule]:
     """Return forward and backward graph modules.
 
-    Parameters
-    ----------
-    joint
-        The joint graph.
-    runs
-        Names of nodes that compute, in order, and whether each run is a repeat.
-    forward
-        Names of the nodes whose first runs are in the forward graph.
-    outputs
-        Number of outputs of the forward graph.
-    static
-        Positions of inputs that keep their addresses.
+    `joint`: the joint graph. `runs`: names of nodes that compute, in order, and whether each run is
+    a repeat. `forward`: names of the nodes whose first runs are in the forward graph. `outputs`:
+    number of outputs of the forward graph. `static`: positions of inputs that keep their addresses.
     """
     return _Splitter(joint, frozenset(forward)).split(runs, outputs, static)
 

@@ -56,19 +56,10 @@ def simulate(
 ) -> Simulation:
     """Return the memory of a graph in one order.
 
-    Parameters
-    ----------
-    facts
-        Facts about the graph.
-    order
-        A valid order.
-    reuse
-        True if the wrapper reuses freed buffers (`allow_buffer_reuse`).
-    timeline
-        True to return the live bytes after each line, and the lives of storages.
-    worst
-        True to count symbolic sizes at the upper ends of their ranges. The lines are the same, as
-        Inductor writes them once, by the hints.
+    `facts`: facts about the graph. `order`: a valid order. `reuse`: True if the wrapper reuses
+    freed buffers (`allow_buffer_reuse`). `timeline`: True to return the live bytes after each line,
+    and the lives of storages. `worst`: True to count symbolic sizes at the upper ends of their
+    ranges. The lines are the same, as Inductor writes them once, by the hints.
     """
     writer = LineWriter(facts, order)
     lines = writer.write()
