@@ -80,6 +80,45 @@ def test_a_loss_that_the_model_returns_is_found() -> None:
     assert len(find_loss(capture_step(Returning(), torch.randn(8, 16)))) == 1
 
 
+def test_tensors_that_a_loss_or_a_model_holds_are_the_callers() -> None:
+    """Labels in a closure and a mask that is no buffer add no bytes to the peak."""
+    model, (inputs, labels) = mlp(), pair()
+    given = capture_step(model, (inputs, labels), torch.nn.CrossEntropyLoss())
+    held = capture_step(model, inputs, lambda y: torch.nn.functional.cross_entropy(y, labels))
+    assert solve(given).peak == solve(held).peak
+    assert ops_of(given) == ops_of(held)
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.mask = torch.nn.Linear(16, 4), torch.ones(4)
+
+        def forward(self, x: Any) -> Any:
+            return (self.layer(x) * self.mask).sum()
+
+    masked = capture_step(Masked(), torch.randn(8, 16))
+    assert not any("constant" in masked.buffers[b].name for op in masked.ops for b in op.writes)
+
+
+def test_a_weight_with_two_names_has_one_gradient() -> None:
+    tied = torch.nn.Sequential(torch.nn.Embedding(50, 16), torch.nn.Linear(16, 50, bias=False))
+    tied[1].weight = tied[0].weight
+    graph = capture_step(tied, torch.randint(50, (4, 7)), lambda y: y.sum())
+    assert sorted(b.size for b in graph.buffers if b.output is not None) == [4, 4 * 50 * 16]
+
+
+def test_a_compiled_model_is_traced_as_it_is_in_eager_mode() -> None:
+    def traced(model: Any) -> Graph:
+        return capture_step(model, pair(), torch.nn.CrossEntropyLoss())
+
+    plain, model = mlp(), mlp()
+    part = torch.nn.Sequential(plain[0], torch.compile(plain[1]), plain[2])
+    model.compile()
+    for compiled in (torch.compile(plain), part, model):
+        assert solve(traced(compiled)).peak == solve(traced(plain)).peak
+    assert traced(torch.compile(plain)) == traced(plain)
+
+
 def test_a_gpu_need_not_exist() -> None:
     here, there = (
         capture_step(mlp(), pair(), torch.nn.CrossEntropyLoss(), fake_cuda=fake)
@@ -111,6 +150,11 @@ def test_a_gpu_need_not_exist() -> None:
             lambda: capture_step(mlp(), torch.randn(32, 17), lambda y: y.sum()),
             FormatError,
             "cannot trace a step of Sequential: ",
+        ),
+        (
+            lambda: capture_step(mlp(), torch.randn(32, 16), lambda y: y.sum() / y.sum().item()),
+            FormatError,
+            "op aten._local_scalar_dense.default makes a number or a size of values that only",
         ),
     ],
 )

@@ -83,6 +83,8 @@ def capture_step(
         raise MissingDependencyError("torch", "torch") from None
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    # What `torch.compile` returns holds the eager model.
+    model = getattr(model, "_orig_mod", model)
     inputs, target = _divide(batch, loss)
     with _named_modules(model) as preserved, preserved:
         traced = _trace(model, inputs, target, loss)
@@ -162,11 +164,22 @@ class _CapturedError(BaseException):
 def _trace(model: Any, inputs: Any, target: tuple[Any, ...], loss: Loss | None) -> Any:
     """Return the joint graph module that AOTAutograd hands to a partitioner."""
     import torch
-    from torch._functorch.aot_autograd import aot_module
+    from torch._functorch.aot_autograd import aot_function
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses import FakeTensorMode
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+    )
 
     leaves, form = torch.utils._pytree.tree_flatten((inputs, target))
     tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
     step = _step_of(model, leaves, form, loss)
+    # A tensor with two names, such as a tied embedding, is held once.
+    held = {**dict(step.named_parameters()), **dict(step.named_buffers())}
+
+    def call(held: dict[str, Any], *tensors: Any) -> Any:
+        return torch.func.functional_call(step, held, tensors)
 
     def stop(joint: Any, _: Any, **__: Any) -> Any:
         raise _CapturedError(joint)
@@ -175,16 +188,33 @@ def _trace(model: Any, inputs: Any, target: tuple[Any, ...], loss: Loss | None) 
         raise UsageError("the loss does not depend on a parameter that requires a gradient")
 
     try:
-        with torch.enable_grad():
-            aot_module(step, fw_compiler=inference, partition_fn=stop)(*tensors)
+        # Losses and models may use tensors that they hold themselves, such as labels or a mask.
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        with torch.enable_grad(), tracing(TracingContext(mode)), _uncompiled():
+            aot_function(call, inference, partition_fn=stop, num_params_buffers=len(held))(
+                held, *tensors
+            )
     except _CapturedError as captured:
         return _cleaned(captured.joint)
     except UsageError:
         raise
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        why = f"op {error.func} makes a number or a size of values that only a run has"
+        raise FormatError(f"cannot trace a step of {type(model).__name__}: {why}") from None
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         raise FormatError(f"cannot trace a step of {type(model).__name__}: {first}") from None
     raise UsageError("the loss does not depend on a parameter that requires a gradient")
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Run modules that were given to `torch.compile` as they are, so that they can be traced."""
+    import torch
+
+    allowed = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
+    with torch.compiler.set_stance("force_eager"), allowed:
+        yield
 
 
 def _step_of(model: Any, leaves: list[Any], form: Any, loss: Loss | None) -> Any:
