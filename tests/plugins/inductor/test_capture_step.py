@@ -81,7 +81,7 @@ def test_a_loss_that_the_model_returns_is_found() -> None:
 
 
 def test_tensors_that_a_loss_or_a_model_holds_are_the_callers() -> None:
-    """Labels in a closure and a mask that is no buffer add no bytes to the peak."""
+    """Labels in a closure and an unregistered mask add no bytes to the peak."""
     model, (inputs, labels) = mlp(), pair()
     given = capture_step(model, (inputs, labels), torch.nn.CrossEntropyLoss())
     held = capture_step(model, inputs, lambda y: torch.nn.functional.cross_entropy(y, labels))
