@@ -43,10 +43,10 @@ from heuristics.packings.greedy import (
     greedy_by_profile_breadth,
     greedy_by_size,
     linear_scan,
+    naive,
     tflm_greedy,
 )
 from heuristics.packings.hill_climb import hill_climb
-from heuristics.packings.naive import naive
 from heuristics.packings.skyline import skyline
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray

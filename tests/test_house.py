@@ -15,7 +15,7 @@ PRODUCT = ("optsched", "heuristics")
 
 # Measured, and 1 % for work that is under way.
 MOST_LINES = {
-    "heuristics": 3_968,
+    "heuristics": 3_960,
     "optsched": 1_130,
     "optsched/certificate": 1_603,
     "optsched/check": 5_466,
@@ -24,15 +24,15 @@ MOST_LINES = {
     "optsched/counterexamples": 2_056,
     "optsched/explanation": 892,
     "optsched/fleet": 1_847,
-    "optsched/formats": 19_082,
+    "optsched/formats": 19_061,
     "optsched/joint": 5_453,
     "optsched/measure": 1_710,
-    "optsched/model": 9_134,
+    "optsched/model": 9_123,
     "optsched/ordering": 9_470,
     "optsched/packing": 3_999,
     "optsched/plugins": 9_595,
-    "optsched/reports": 5_929,
-    "optsched/runtime": 3_563,
+    "optsched/reports": 5_927,
+    "optsched/runtime": 3_552,
     "optsched/solver": 12_795,
     "optsched/store": 2_695,
 }

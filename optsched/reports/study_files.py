@@ -20,8 +20,14 @@ from optsched.compare import (
 )
 from optsched.model.saving import Saving
 from optsched.reports.saving import headline, savings_record
-from optsched.reports.study_sections import FLEET_TITLE, TITLE, study_sections
-from optsched.reports.study_tables import study_savings, study_summary, trouble_lines
+from optsched.reports.study_tables import (
+    FLEET_TITLE,
+    TITLE,
+    study_savings,
+    study_sections,
+    study_summary,
+    trouble_lines,
+)
 from optsched.reports.tables import as_csv, as_markdown, markdown_safe
 from optsched.runtime.facts import machine, versions
 

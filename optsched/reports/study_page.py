@@ -18,11 +18,14 @@ from optsched.reports.page import asset, document, origin
 from optsched.reports.saving import LARGEST, headline
 from optsched.reports.sections import left_out, method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
-from optsched.reports.study_sections import FLEET_TITLE, PROFILE, TITLE, study_sections
 from optsched.reports.study_tables import (
+    FLEET_TITLE,
+    PROFILE,
+    TITLE,
     methods_with_columns,
     profile_table,
     study_savings,
+    study_sections,
     study_summary,
     trouble_lines,
 )

@@ -7,8 +7,7 @@ from collections import Counter
 
 from optsched.errors import FormatError
 from optsched.formats import Source
-from optsched.formats.hlo.allocation.assignment import Assignment, _temporary_last
-from optsched.formats.hlo.allocation.held import held
+from optsched.formats.hlo.allocation.assignment import Assignment, _temporary_last, held
 from optsched.formats.hlo.allocation.timeline import Timeline
 from optsched.formats.hlo.allocation.values import ModuleValues
 from optsched.formats.hlo.allocation.walks import post_order

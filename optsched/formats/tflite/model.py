@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from optsched.errors import FormatError
+from optsched.formats.format import FileFacts, Source
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every file."""
@@ -291,3 +292,17 @@ def _with_unique_names(tensors: list[Tensor]) -> Iterator[Tensor]:
                 name += "'"
             taken.add(name)
         yield tensor if name == tensor.name else replace(tensor, name=name)
+
+
+def describe(source: Source) -> FileFacts:
+    """Return inputs, outputs and operators of a model's first subgraph."""
+    model = read_model(source.data)
+    return FileFacts(
+        inputs=tuple(_tensor(model.tensors[t]) for t in model.inputs),
+        outputs=tuple(_tensor(model.tensors[t]) for t in model.outputs),
+        ops=Counter(op.kind for op in model.operators),
+    )
+
+
+def _tensor(tensor: Tensor) -> str:
+    return f"{tensor.name} [{', '.join(map(str, tensor.signature or tensor.shape))}]"

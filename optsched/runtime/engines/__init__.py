@@ -13,8 +13,7 @@ import time
 
 from optsched.errors import UsageError, expect
 from optsched.runtime.clock import Clock
-from optsched.runtime.engines.engine import TaskEngine
-from optsched.runtime.engines.local import LocalEngine
+from optsched.runtime.engines.engine import LocalEngine, TaskEngine
 from optsched.runtime.limits import Limits
 
 ENGINES = ("local", "dask")

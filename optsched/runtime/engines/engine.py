@@ -13,7 +13,7 @@ from optsched.errors import UsageError
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Limits
-from optsched.runtime.worker_pool import GRACE_AFTER_INTERRUPT, Tasks, Work, WorkerLoss
+from optsched.runtime.worker_pool import GRACE_AFTER_INTERRUPT, Tasks, Work, WorkerLoss, WorkerPool
 
 _Task = TypeVar("_Task")
 
@@ -165,3 +165,19 @@ class _Turn:
         self.engine.current = found.worker
         for message in found.messages:
             self.tasks.handle(task, message)
+
+
+class LocalEngine(TaskEngine):
+    """Engine on processes of this machine, each with its own pipe.
+
+    `jobs`: number of processes; with 0 all tasks run in this process and cannot be killed.
+    """
+
+    name = "local"
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def run(self, tasks: Tasks[_Task]) -> bool:
+        """Run tasks as :class:`WorkerPool` does."""
+        return WorkerPool(tasks, self.jobs).run()
