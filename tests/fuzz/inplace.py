@@ -13,7 +13,7 @@ difference; the last line counts the runs.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from optsched.ordering.bound.closure import closure_bound
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.ordering.effort import OrderingEffort
 from optsched.runtime import kernel as kernels
+from tests.model.test_inplace import more_candidates
 from tests.support.brute import least_peak, least_peak_inplace
 from tests.support.generators import PLANNABLE, random_graph, random_order
 
@@ -76,14 +77,7 @@ def some_graph(rng: np.random.Generator, most: int) -> Graph:
         max_size=int(rng.choice(SIZES)),
         features=BUSY if rng.random() < 0.5 else PLANNABLE | {"shuffled"},
     )
-    pairs = [
-        (v, output, source)
-        for v, op in enumerate(graph.ops)
-        for output in op.writes
-        for source in op.reads
-        if rng.random() < 0.67
-    ]
-    return replace(graph, inplace_candidates=(*graph.inplace_candidates, *pairs)).with_inplace()
+    return more_candidates(rng, graph).with_inplace()
 
 
 def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:

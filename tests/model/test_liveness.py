@@ -19,18 +19,8 @@ from optsched.model.liveness import (
     timeline,
 )
 from optsched.model.steps import steps_of
+from tests.support.families.small import diamond
 from tests.support.generators import graphs, random_graph, random_order
-
-
-def diamond() -> Graph:
-    """x(8) -> left(4), right(6, workspace 2) -> join(4, output)."""
-    build = GraphBuilder("diamond")
-    build.input("x", 8)
-    build.op("left", reads=["x"], writes={"a": 4})
-    build.op("right", reads=["x"], writes={"b": 6}, workspace=2)
-    build.op("join", reads=["a", "b"], writes={"y": 4})
-    build.output("y")
-    return build.build()
 
 
 def test_diamond_by_hand() -> None:

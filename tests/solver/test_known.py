@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from optsched import GraphBuilder
 from optsched.errors import PlanError
-from optsched.model.graph import Graph
 from optsched.model.order_rules import make_baseline
 from optsched.model.plan import Plan
 from optsched.model.question import Question
@@ -22,19 +20,7 @@ from optsched.solver.known import Known, features_of
 from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-
-
-def swelling() -> Graph:
-    """Two chains that each swell and shrink: 11 bytes one after the other, 19 in turn."""
-    build = GraphBuilder("swelling")
-    build.input("x", 1)
-    for i in range(2):
-        build.op(f"up{i}", reads=["x"], writes={f"big{i}": 9})
-        build.op(f"down{i}", reads=[f"big{i}"], writes={f"small{i}": 1})
-    build.op("join", reads=["small0", "small1"], writes={"y": 1})
-    build.output("y")
-    return build.build()
-
+from tests.support.families.small import swelling
 
 IN_TURN, APART = (0, 2, 1, 3, 4), (0, 1, 2, 3, 4)
 

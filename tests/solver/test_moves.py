@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from optsched import GraphBuilder, solve
+from optsched import solve
 from optsched.errors import GraphError, UsageError
-from optsched.model.graph import Graph
 from optsched.model.order_rules import OrderRules
 from optsched.runtime.limits import Objective
 from optsched.solver.status import Status
 from tests.fuzz import moves
-
-
-def towers() -> Graph:
-    """Two chains that each swell and shrink; one after the other needs 11, alternating 19."""
-    build = GraphBuilder("towers")
-    build.input("x", 1)
-    for i in range(2):
-        build.op(f"up{i}", reads=["x"], writes={f"big{i}": 9})
-        build.op(f"down{i}", reads=[f"big{i}"], writes={f"small{i}": 1})
-    build.op("join", reads=["small0", "small1"], writes={"y": 1})
-    build.output("y")
-    return build.build()
-
+from tests.support.families.small import swelling
 
 IN_TURN = ("up0", "up1", "down0", "down1", "join")
 
@@ -35,7 +22,7 @@ def test_a_sample_of_plans_near_a_baseline_is_exact() -> None:
 
 
 def test_few_moves_have_a_peak_of_their_own() -> None:
-    graph = towers()
+    graph = swelling()
     none = solve(graph, baseline=IN_TURN, max_moved=0)
     assert (none.slab, none.slab_bound, none.moved, none.status) == (19, 19, 0, Status.OPTIMAL)
     one = solve(graph, baseline=IN_TURN, max_moved=1)
@@ -44,7 +31,7 @@ def test_few_moves_have_a_peak_of_their_own() -> None:
 
 
 def test_fewest_moves_among_plans_as_good() -> None:
-    graph = towers()
+    graph = swelling()
     result = solve(graph, baseline=IN_TURN, fewest_moves=True)
     assert (result.slab, result.moved, result.moved_bound) == (11, 1, 1)
     assert result.order is not None
@@ -55,7 +42,7 @@ def test_fewest_moves_among_plans_as_good() -> None:
 
 
 def test_the_listed_order_is_the_baseline_where_none_is_given() -> None:
-    graph = towers()
+    graph = swelling()
     assert solve(graph, max_moved=0).order == [op.name for op in graph.ops]
     assert solve(graph).moved is None
     assert solve(graph, baseline=solve(graph).plan).moved == 0
@@ -63,7 +50,7 @@ def test_the_listed_order_is_the_baseline_where_none_is_given() -> None:
 
 def test_rules_and_moves_together() -> None:
     rules = OrderRules(first=("up1",), groups=(("up0", "down1"),))
-    result = solve(towers(), baseline=IN_TURN, max_moved=1, order_rules=rules)
+    result = solve(swelling(), baseline=IN_TURN, max_moved=1, order_rules=rules)
     assert result.order == ["up1", "up0", "down0", "down1", "join"]
     record = result.to_dict()["order_rules"]
     assert record == {
@@ -76,7 +63,7 @@ def test_rules_and_moves_together() -> None:
 
 
 def test_what_can_not_be_is_one_line() -> None:
-    graph = towers()
+    graph = swelling()
     rules = OrderRules(first=("up1",))
     with pytest.raises(GraphError, match="moves at most 0 ops of the baseline, each moves at le"):
         solve(graph, baseline=IN_TURN, max_moved=0, order_rules=rules)
@@ -97,7 +84,7 @@ def test_what_can_not_be_is_one_line() -> None:
 
 
 def test_what_is_not_proved_is_not_claimed() -> None:
-    result = solve(towers(), baseline=IN_TURN, fewest_moves=True, work=1)
+    result = solve(swelling(), baseline=IN_TURN, fewest_moves=True, work=1)
     assert result.moved is not None
     assert result.moved_bound <= result.moved
     assert result.status is Status.FEASIBLE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import io
 import os
 import re
@@ -11,32 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.tflm_report import printed_by
+
 Array = np.ndarray[Any, Any]
 
 
 def runs(files: Sequence[bytes], inputs: Sequence[Array], outputs: int) -> list[Any]:
     """Return `(head, tail, outputs)` of each file, or what the interpreter printed if it failed."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        # The interpreter prints from C++, and aborts on some errors.
-        faulthandler.disable()
-        os.dup2(writer, 1)
-        os.dup2(writer, 2)
-        try:
-            _run(files, inputs, outputs, writer)
-        except BaseException as error:
-            os.write(writer, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        printed = pipe.read()
-    os.waitpid(child, 0)
+    printed = printed_by(lambda: _run(files, inputs, outputs))
     return _read(printed, len(files))
 
 
-def _run(files: Sequence[bytes], inputs: Sequence[Array], outputs: int, writer: int) -> None:
+def _run(files: Sequence[bytes], inputs: Sequence[Array], outputs: int) -> None:
     from tflite_micro.python.tflite_micro import runtime
 
     for data in files:
@@ -47,7 +32,7 @@ def _run(files: Sequence[bytes], inputs: Sequence[Array], outputs: int, writer: 
         interpreter.print_allocations()
         kept = io.BytesIO()
         np.savez(kept, *[interpreter.get_output(i) for i in range(outputs)])
-        os.write(writer, b"\n<outputs>" + kept.getvalue().hex().encode() + b"</outputs>\n")
+        os.write(1, b"\n<outputs>" + kept.getvalue().hex().encode() + b"</outputs>\n")
 
 
 def _read(printed: bytes, count: int) -> list[Any]:

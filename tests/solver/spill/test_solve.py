@@ -27,21 +27,11 @@ from optsched.solver.pipeline import answer, solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
 from tests.support import brute
+from tests.support.families.small import diamond
 from tests.support.generators import PLANNABLE, random_graph
 
 LIMITS = Limits(seconds=30)
 FEATURES = PLANNABLE | {"pins", "pools"}
-
-
-def towers() -> Graph:
-    """Two chains that meet; 18 bytes are live at the widest op of the best order."""
-    build = GraphBuilder("towers")
-    build.input("x", 8)
-    build.op("left", reads=["x"], writes={"a": 4})
-    build.op("right", reads=["x"], writes={"b": 6}, workspace=2)
-    build.op("join", reads=["a", "b"], writes={"y": 4})
-    build.output("y")
-    return build.build()
 
 
 def least_spilled(
@@ -149,17 +139,17 @@ def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
 
 
 def test_everything_at_home_is_proved_as_without_pools() -> None:
-    found = solve(towers(), pools=[Pool("sram")], limits=LIMITS)
+    found = solve(diamond(), pools=[Pool("sram")], limits=LIMITS)
     assert (found.status, found.slab, found.spilled_bytes) == (Status.OPTIMAL, 18, 0)
     assert found.stop_reason is StopReason.PROVED
-    fits = solve(towers(), pools=[Pool("sram", 18), Pool("dram")], limits=LIMITS)
+    fits = solve(diamond(), pools=[Pool("sram", 18), Pool("dram")], limits=LIMITS)
     assert (fits.spilled_bytes, fits.stop_reason) == (0, StopReason.DECIDED)
 
 
 def test_a_spill_is_proved_over_all_orders() -> None:
     pools = [Pool("sram", 12), Pool("dram", 6)]
-    found = solve(towers(), pools=pools, limits=LIMITS)
-    check(towers(), pools, found)
+    found = solve(diamond(), pools=pools, limits=LIMITS)
+    check(diamond(), pools, found)
     assert (found.status, found.spilled_bytes, found.spilled_bound) == (Status.OPTIMAL, 6, 6)
 
 
@@ -210,13 +200,13 @@ def test_what_does_not_fit_anywhere() -> None:
         ((6, 6, 6), "'x' is larger than every pool"),
     ):
         pools = [Pool(str(number), bytes_) for number, bytes_ in enumerate(capacities)]
-        found = solve(towers(), pools=pools, limits=LIMITS)
+        found = solve(diamond(), pools=pools, limits=LIMITS)
         assert found.status is Status.INFEASIBLE
         assert found.refuted is not None
         assert text in found.refuted.reason
     with pytest.raises(UsageError, match="given once"):
-        solve(towers(), pools=[Pool("a"), Pool("a")])
-    named = replace(towers(), buffers=tuple(replace(b, pool="x") for b in towers().buffers))
+        solve(diamond(), pools=[Pool("a"), Pool("a")])
+    named = replace(diamond(), buffers=tuple(replace(b, pool="x") for b in diamond().buffers))
     with pytest.raises(UsageError, match="names pool 'x', which is not given"):
         solve(named, pools=[Pool("y")])
 
@@ -256,7 +246,7 @@ def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "g.json", tmp_path / "plan.json"
-    write_graph(towers(), path)
+    write_graph(diamond(), path)
     command = ["solve", str(path), "-o", str(out)]
     assert main([*command, "--pool", "sram=12", "--pool", "dram", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -272,7 +262,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert document["capacities"] == {"sram": 12}
     assert main(["check", str(path), str(out)]) == 0
     assert "'sram' 12" in capsys.readouterr().out
-    assert read_plan(out, towers()).pools
+    assert read_plan(out, diamond()).pools
     out.write_text(json.dumps({**document, "capacities": {"sram": 11}}))
     assert main(["check", str(path), str(out)]) == 1
     assert main([*command, "--pool", "sram=9", "--pool", "dram=8"]) == 4
@@ -321,7 +311,7 @@ def test_what_is_written_in_place_counts_among_the_spilled_bytes() -> None:
 def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
     """The least bytes leave; smaller slabs elsewhere may be possible, which is not a failure."""
     pools = [Pool("sram", 12), Pool("dram")]
-    found = solve(towers(), pools=pools, limits=LIMITS)
+    found = solve(diamond(), pools=pools, limits=LIMITS)
     assert found.spilled_bytes == found.spilled_bound == 6
     assert (found.status, found.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
 
@@ -397,8 +387,8 @@ def test_an_interrupt_leaves_a_plan_that_spills() -> None:
 @pytest.mark.parametrize("engine", ["cpsat", "milp"])
 def test_independent_engines_agree_in_pools(engine: str) -> None:
     pools = [Pool("sram", 12), Pool("dram", 6)]
-    found = solve(towers(), pools=pools, engine=engine, independent=True, limits=LIMITS)
-    check(towers(), pools, found)
+    found = solve(diamond(), pools=pools, engine=engine, independent=True, limits=LIMITS)
+    check(diamond(), pools, found)
     assert found.spilled_bytes == 6
-    fits = solve(towers(), pools=[Pool("sram", 18)], engine=engine, independent=True)
+    fits = solve(diamond(), pools=[Pool("sram", 18)], engine=engine, independent=True)
     assert (fits.status, fits.slab) == (Status.OPTIMAL, 18)

@@ -52,6 +52,18 @@ def two_towers() -> Graph:
     return build.build()
 
 
+def swelling() -> Graph:
+    """Two chains that each swell and shrink: 11 bytes one after the other, 19 in turn."""
+    build = GraphBuilder("swelling")
+    build.input("x", 1)
+    for i in range(2):
+        build.op(f"up{i}", reads=["x"], writes={f"big{i}": 9})
+        build.op(f"down{i}", reads=[f"big{i}"], writes={f"small{i}": 1})
+    build.op("join", reads=["small0", "small1"], writes={"y": 1})
+    build.output("y")
+    return build.build()
+
+
 def mutation() -> Graph:
     """The update overwrites x in place, so the reader of the old x runs first; x is one buffer.
 
