@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from optsched.compare.rows import StockPlan
 from optsched.compare.saving import saving
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.turns import Turns
-from optsched.fleet.unit import Found, Unit, UnitFailed
+from optsched.fleet.unit import Figures, Found, Unit, UnitFailed
 from optsched.model.graph import Graph
 from optsched.model.saving import Saving
-from optsched.runtime.limits import Limits, Objective, Proof, optimality_gap
+from optsched.runtime.limits import Limits, Objective, optimality_gap
 from optsched.runtime.text import counted
-from optsched.solver.result import Result
 
 _Message = Found | UnitFailed
 
@@ -37,9 +35,9 @@ class FleetState(StrEnum):
     """The file, found in a folder, contains something other than a graph."""
 
 
-@dataclass(slots=True)
-class FleetGraph:
-    """One graph of a fleet."""
+@dataclass
+class FleetGraph(Figures):
+    """One graph of a fleet; after a run no two have one name, as the path is part of it then."""
 
     number: int
     source: str | Graph
@@ -52,40 +50,16 @@ class FleetGraph:
     """Bytes of the file, or number of buffers; small graphs come first."""
     named: bool = True
     """True if the user named the file; it is then an error if it does not contain a graph."""
-    name: str = ""
-    ops: int = 0
-    buffers: int = 0
-    before: StockPlan | None = None
-    among: str = ""
     key: str = ""
-    """`name`, `ops`, `buffers`, `before`, `among` and `key`: facts about the graph, once it was
-    read; after a run each name is another, with as much of the path as that takes; `before` is the
-    plan of its file's own framework, `among` the plans that bounds are about, in words, if they are
-    not all; `key` is equal for graphs that differ only in names, and finds the graph in a store."""
-    peak: int | None = None
-    slab: int | None = None
-    peak_bound: int = 0
-    slab_bound: int = 0
-    proof: Proof | None = None
-    """`peak`, `slab`, `peak_bound`, `slab_bound` and `proof`: figures of the best plan, in bytes,
-    and the proof of its optimality."""
+    """Equal for graphs that differ only in names; finds the graph in a store."""
     state: FleetState = FleetState.WAITING
     reason: str = ""
     """`state` and `reason`: state of the graph; reason if it gets no more units."""
-    slices: int = 0
-    """Number of units that searched it, including those of earlier runs."""
-    seconds: float = 0.0
-    processor_seconds: float = 0.0
-    """`seconds` and `processor_seconds`: time of the units of this run."""
-    settled: bool = False
-    """True if the graph gets no more units in this run."""
     losses: int = 0
     """Number of units in a row that crashed their process."""
     equals: list[FleetGraph] = field(default_factory=list, repr=False, compare=False)
     """All graphs that are equal except for names and numbering, including this one; only the first
     is searched further."""
-    earlier: Result | None = field(default=None, repr=False)
-    """State from which the next unit continues."""
 
     @property
     def path(self) -> str:
@@ -97,10 +71,6 @@ class FleetGraph:
         """The first graph of the fleet that equals this one except for names, if it is another."""
         first = min(self.equals, key=lambda graph: graph.number, default=self)
         return None if first is self else first
-
-    def value(self, objective: Objective) -> int | None:
-        """Return the objective's value (bytes) of the best plan."""
-        return self.slab if objective is Objective.SLAB else self.peak
 
     def bound(self, objective: Objective) -> int:
         """Return the objective's lower bound in bytes."""
@@ -143,7 +113,7 @@ class FleetGraph:
         self.settled |= found.settled
         self.earlier = None if self.settled else found.earlier
 
-    def _agree(self, found: Found | FleetGraph, objective: Objective) -> None:
+    def _agree(self, found: Figures, objective: Objective) -> None:
         """Keep the better plan and the higher bounds of both."""
         known, new = self.value(objective), found.value(objective)
         # Equal is accepted as well: a later plan may have the smaller peak.
@@ -174,7 +144,9 @@ class FleetGraph:
     def record(self, objective: Objective) -> dict[str, Any]:
         """Return the graph's row of the table, which does not depend on time or place."""
         value, bound = self.value(objective), self.bound(objective)
-        saving, equal = self.saving(objective), self.equal_to
+        saving, equal, figures = self.saving(objective), self.equal_to, self.figures()
+        # In the sequence of the columns.
+        proof = figures.pop("proof")
         return {
             "path": self.path,
             "graph": self.name,
@@ -185,12 +157,9 @@ class FleetGraph:
             "state": self.state.value,
             "before": saving.before,
             "saved": saving.saved,
-            "peak": self.peak,
-            "slab": self.slab,
-            "peak_bound": self.peak_bound,
-            "slab_bound": self.slab_bound,
+            **figures,
             "among": self.among,
-            "proof": None if self.proof is None else self.proof.value,
+            "proof": proof,
             "gap": None if value is None else optimality_gap(value, bound),
             "key": self.key,
             "reason": self.reason,

@@ -408,11 +408,7 @@ def _numbers(graph: FleetGraph, found: Found) -> dict[str, Any]:
     return {
         "graph": graph.name,
         "state": graph.state.value,
-        "peak": graph.peak,
-        "slab": graph.slab,
-        "peak_bound": graph.peak_bound,
-        "slab_bound": graph.slab_bound,
-        "proof": None if graph.proof is None else graph.proof.value,
+        **graph.figures(),
         "slices": found.slices,
         "searched": found.prepared is not None,
         "seconds": round(found.seconds, 6),

@@ -15,10 +15,11 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from heuristics import load_plugins
 from optsched.compare.rows import StockPlan
@@ -69,57 +70,60 @@ class UnitContext:
     """Digest of the driver's code; workers with other code are excluded."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """Message with the results of a unit."""
+@dataclass(kw_only=True)
+class Figures:
+    """Facts about a graph, and the best plan that is known, in a unit or in a fleet."""
 
-    name: str
-    ops: int
-    buffers: int
-    """`name`, `ops` and `buffers`: name and numbers of ops and buffers of the graph."""
+    name: str = ""
+    ops: int = 0
+    buffers: int = 0
+    before: StockPlan | None = None
+    """Plan of the file's own framework; None if not computed."""
+    among: str = ""
+    """Plans that the bounds are about, in words; empty if they are all, or in later units."""
     peak: int | None = None
     slab: int | None = None
     peak_bound: int = 0
     slab_bound: int = 0
     proof: Proof | None = None
-    """`peak`, `slab`, `peak_bound`, `slab_bound` and `proof`: figures of the best plan that this
-    unit knows, in bytes, and its proof."""
+    """Proof of the objective's value if it is optimal."""
     slices: int = 0
-    """Number of units of the graph so far."""
+    """Number of units that searched the graph, including those of earlier runs."""
     settled: bool = False
     """True if further units would not help."""
-    before: StockPlan | None = None
-    """Plan of the file's own framework; None if not computed."""
-    among: str = ""
-    """Plans that the bounds are about, in words; empty if they are all, or in later units."""
+    earlier: Result | None = field(default=None, repr=False)
+    """State for the next unit; None if there will be none."""
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    """Time of the unit, or of all units of this run."""
+
+    def value(self, objective: Objective) -> int | None:
+        """Return the objective's value (bytes) of the best plan."""
+        return self.slab if objective is Objective.SLAB else self.peak
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of the best plan for logs and tables."""
+        names = ("peak", "slab", "peak_bound", "slab_bound")
+        proof = None if self.proof is None else self.proof.value
+        return {**{name: getattr(self, name) for name in names}, "proof": proof}
+
+
+@dataclass(kw_only=True)
+class Found(Figures):
+    """Message with the results of a unit."""
+
     digest: str = ""
     """Digest that is equal for graphs that differ only in names; empty if not computed."""
     prepared: PreparedResult | None = None
     """Results for the store; None if there are none."""
-    earlier: Result | None = None
-    """State for the next unit; None if there will be none."""
-    seconds: float = 0.0
-    processor_seconds: float = 0.0
     worker: str = ""
-    """`seconds`, `processor_seconds` and `worker`: time taken, and name of the worker."""
-
-    def value(self, objective: Objective) -> int | None:
-        """Bytes of the best plan."""
-        return self.slab if objective is Objective.SLAB else self.peak
+    """Name of the worker."""
 
     def without_search(self) -> Found:
         """Return the message without results of a search."""
-        return Found(
-            self.name,
-            self.ops,
-            self.buffers,
-            before=self.before,
-            among=self.among,
-            digest=self.digest,
-            seconds=self.seconds,
-            processor_seconds=self.processor_seconds,
-            worker=self.worker,
-        )
+        facts = ("name", "ops", "buffers", "before", "among", "digest")
+        times = ("seconds", "processor_seconds", "worker")
+        return Found(**{name: getattr(self, name) for name in (*facts, *times)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,18 +266,15 @@ def _units(earlier: Result | None) -> int:
     return 0 if earlier is None or earlier.resume is None else earlier.resume.units
 
 
-def _figures(graph: Graph, result: Result, objective: Objective) -> Found:
+def _figures(graph: Graph, result: Result | None, objective: Objective) -> Found:
     """Return the figures of a result as a message, with the proof of the objective's value."""
-    by_slab = objective is Objective.SLAB
-    return Found(
-        graph.name,
-        len(graph.ops),
-        len(graph.buffers),
-        result.peak,
-        result.slab,
-        result.peak_bound,
-        result.slab_bound,
-        result.slab_proof if by_slab else result.peak_proof,
+    facts = Found(name=graph.name, ops=len(graph.ops), buffers=len(graph.buffers))
+    if result is None:
+        return facts
+    return replace(
+        facts,
+        **{x: getattr(result, x) for x in ("peak", "slab", "peak_bound", "slab_bound")},
+        proof=result.slab_proof if objective is Objective.SLAB else result.peak_proof,
     )
 
 
@@ -284,10 +285,9 @@ def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
 
 def _known(graph: Graph, earlier: Result | None, settings: FleetSettings) -> Found:
     """Return the stored results as a message."""
-    if earlier is None:
-        return Found(graph.name, len(graph.ops), len(graph.buffers))
     figures = _figures(graph, earlier, settings.objective)
-    return replace(figures, slices=_units(earlier), earlier=_for_next(earlier, settings))
+    left = None if earlier is None else _for_next(earlier, settings)
+    return replace(figures, slices=_units(earlier), earlier=left)
 
 
 def _for_next(known: Result, settings: FleetSettings) -> Result | None:

@@ -34,8 +34,9 @@ def fleet(*rows: tuple[int, float], settings: FleetSettings = SETTINGS) -> UnitC
 
 def find(slab: int, bound: int, slices: int, *, settled: bool = False, digest: str = "") -> Found:
     proof = Proof.JOINT if slab == bound else None
-    figures = slab, slab, bound, bound, proof, slices, settled
-    return Found("g", 3, 4, *figures, before=BEFORE, digest=digest)
+    figures = {"peak": slab, "slab": slab, "peak_bound": bound, "slab_bound": bound}
+    known = Found(name="g", ops=3, buffers=4, before=BEFORE, digest=digest, **figures)
+    return replace(known, proof=proof, slices=slices, settled=settled)
 
 
 def searched(found: Found) -> Found:

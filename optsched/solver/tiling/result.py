@@ -10,7 +10,7 @@ from optsched.model.tiled import TiledGraph, family
 from optsched.runtime.limits import StopReason
 from optsched.runtime.shown import Told
 from optsched.runtime.text import percent
-from optsched.solver.status import Status
+from optsched.solver.status import Status, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,12 @@ class TilingResult(Told):
         """State of knowledge about the question."""
         if self.best is None:
             refuted = self.capacity is not None and self.bound > self.capacity
-            return Status.INFEASIBLE if refuted else Status.UNKNOWN
+            return judge(None, self.bound, refuted=refuted)
         is_least = self.size(self.best) <= self.bound + self.slack
-        if self.capacity is not None:
-            proved = self.best.proved
-        elif self.extra is not None:
-            proved = is_least
-        else:
-            # A front goes down to the smallest plan of all.
-            proved = is_least and all(point.proved for point in self.front)
-        return Status.OPTIMAL if proved else Status.FEASIBLE
+        # A front goes down to the smallest plan of all.
+        front = self.extra is not None or all(point.proved for point in self.front)
+        proved = self.best.proved if self.capacity is not None else is_least and front
+        return judge(self.size(self.best), self.bound, proved=proved)
 
     def share(self, extra: int) -> float:
         """Return extra multiplications as a fraction of the untiled model's."""
