@@ -421,7 +421,7 @@ def report(
     """
     from optsched.compare.saving import stock_plan
     from optsched.formats.minimalloc import PackingTable
-    from optsched.reports.report import make_packing_report, make_report, saving_of
+    from optsched.reports.report import make_packing_report, make_report, report_saving
     from optsched.reports.write import kind_of, require, write_report
 
     kind = kind_of(path)
@@ -450,7 +450,7 @@ def report(
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
         planned = plannable(graph, inplace)
         made = make_report(planned, result, shown, limits=clock)
-        made = replace(made, saving=saving_of(made, stock))
+        made = replace(made, saving=report_saving(made, planned, stock))
     else:
         expect("report", what, Graph, PackingProblem, PackingTable)
         ranges = cast("PackingProblem | PackingTable", what)

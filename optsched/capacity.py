@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, SupportsIndex, Unpack
 
-from optsched.compare.saving import stock_plan
+from optsched.compare.saving import held_with, names_in, stock_plan
 from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
@@ -158,6 +158,13 @@ def answer_fit(graph: Graph, capacity: int, loss: tuple[str, ...], clock: Clock)
     share = ORDER_SHARE if training else 1.0
     found = solve(graph, objective=quantity, limits=clock.share(share))
     value = found.peak if by_peak else found.slab
+    if stock is not None and stock.measured and found.plan is not None:
+        held = held_with(graph, names_in(graph, found.plan.order))
+        if isinstance(held, int) and held > capacity >= (value or 0):
+            reason = f"not known: a plan of {value:,} bytes was measured to hold {held:,}"
+            return Fit(capacity, None, "", held, 0.0, reason, found)
+        # What the framework holds beside the plan, such as scratch of kernels, needs room.
+        value = held if isinstance(held, int) else value
     if value is not None and _in_array(value, tail) <= capacity:
         before = "" if own is None else f" ({_in_array(own, tail):,} as it is)"
         reason = f"yes, in another order: {_of(value, capacity, tail)}{before}"

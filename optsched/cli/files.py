@@ -213,7 +213,9 @@ def _apply(args: argparse.Namespace) -> int:
     record |= arena_fields(done.tails, slab)
     load = _measured(args, done, record)
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
-    text = add_saving(done.graph, record, text, peak=done.checked.peak, slab=slab)
+    order = [done.graph.ops[v].name for v in done.order]
+    figures = {"peak": done.checked.peak, "slab": slab, "order": order}
+    text = add_saving(done.graph, record, text, **figures)
     advice = _unless_too_little(args.min_gain, load, record)
     # A file without the plan needs its own array.
     code = arena_code(record) if advice == load else []
@@ -230,7 +232,7 @@ def _measured(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -
         return done.load
     from optsched.measure.ort_settings import find_settings
 
-    best = find_settings(args.graph, args.output, done.graph)
+    best = find_settings(done.graph, done.order, args.output)
     if best is None:
         return done.load
     record["load"] = best.load
@@ -281,7 +283,8 @@ def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: s
     what, figures = answer.planned, answer.record
     # Blocks of what is called have no bytes in a framework's own plan.
     if isinstance(what, Graph):
-        return add_saving(what, record, text, peak=figures["peak"], slab=figures["slab"])
+        of = {"peak": figures["peak"], "slab": figures["slab"], "order": answer.order}
+        return add_saving(what, record, text, **of)
     return text
 
 

@@ -34,7 +34,7 @@ OUTPUTS = ("output", "png", "svg", "trace")
 def _report(args: argparse.Namespace) -> int:
     from optsched.compare.saving import stock_plan
     from optsched.formats import Content, sniff_file
-    from optsched.reports.report import make_report, saving_of
+    from optsched.reports.report import make_report, report_saving
     from optsched.reports.write import write_report
 
     files = _outputs(args)
@@ -56,7 +56,7 @@ def _report(args: argparse.Namespace) -> int:
         report = make_report(graph, result, plans, comparison) if plans else None
         if report is not None:
             # The framework plans the graph itself, in which each op runs once.
-            report = replace(report, saving=saving_of(report, stock_plan(whole)))
+            report = replace(report, saving=report_saving(report, whole, stock_plan(whole)))
     if report is None:
         return common.fail(f"{args.graph}: no plan was found in time", common.NOTHING_FOUND)
     write_report(report, files)

@@ -27,10 +27,10 @@ The packing of 300,000 buffers takes 20 s. Such a plan is compared by its peak."
 def add_saving(what: Graph | Module, record: dict[str, Any], text: str, **of: Any) -> str:
     """Put the saving against the framework's own plan into a record; return it before the text.
 
-    `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving`. `what` is
+    `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving_of`. `what` is
     planned by the framework without order rules.
     """
-    from optsched.compare.saving import saving, stock_plan
+    from optsched.compare.saving import saving_of, stock_plan
     from optsched.formats.held import held_among
     from optsched.model.graph import Graph
 
@@ -39,7 +39,7 @@ def add_saving(what: Graph | Module, record: dict[str, Any], text: str, **of: An
     entry = what.graphs[what.entry] if isinstance(what, Module) else what
     is_large = len(entry.buffers) > MOST_PACKED
     known = stock_plan(what, peak_only=is_large or of.get("objective") is Objective.PEAK)
-    found = saving(known, **of)
+    found = saving_of(what, known, **of)
     record["saving"] = found.to_dict()
     if note := _counted_bytes(what, known):
         record["counts"] = note
@@ -77,11 +77,11 @@ def add_checked_saving(
     if isinstance(what, Graph):
         among = held_among(what, among)
     if isinstance(what, Graph) and session_of(what) is not None:
-        from optsched.compare.saving import saving, stock_plan
+        from optsched.compare.saving import saving_of, stock_plan
 
         own, bounds = stock_plan(what, peak_only=True), None if bound is None else (bound, bound)
         of = {"peak": record["peak"], "slab": None, "bounds": bounds, "among": among}
-        found = saving(own, objective=Objective.PEAK, **of)
+        found = saving_of(what, own, objective=Objective.PEAK, order=answer.order, **of)
     else:
         # The peak and not the slab: offsets of the framework's own plan would take a packer.
         title, before = _own_peak(answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
@@ -28,6 +29,8 @@ from optsched.reports.progress import ProgressLine
 from optsched.runtime.limits import Proof
 
 if TYPE_CHECKING:
+    from optsched.formats.format import Session
+    from optsched.model.graph import Graph
     from optsched.solver.result import Result
 
 
@@ -57,7 +60,7 @@ def _solve(args: argparse.Namespace) -> int:
     baseline = read_plan(args.baseline, graph) if args.baseline else None
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     asked, tail = common.capacity(args), common.tail(args, graph)
-    seconds = common.limits(args).seconds
+    seconds, begun = common.limits(args).seconds, time.monotonic()
     # Beside the search.
     session = session_of(graph)
     with ProgressLine(seconds=seconds) as show:
@@ -88,7 +91,9 @@ def _solve(args: argparse.Namespace) -> int:
     text = plan_text(result, record)
     # The saving is against the framework, which has no rules.
     if session is not None and seconds is not None:
-        session.held(min(PATIENCE, 0.2 * seconds + 0.5))
+        # A search that ends early leaves the rest of its time.
+        left = max(0.0, begun + seconds - time.monotonic())
+        _measure(session, graph, result, min(PATIENCE, left + 0.2 * seconds + 0.5))
     text = add_saving(module.graphs[module.entry], record, text, **figures_of(result))
     text += tiling_hint(args, result.status == "infeasible", asked)
     if args.keep_trace:
@@ -109,6 +114,14 @@ def _solve(args: argparse.Namespace) -> int:
     if _may_need_more(record):
         return common.NOTHING_FOUND
     return common.exit_code(result.status, result.stop_reason)
+
+
+def _measure(session: Session, graph: Graph, result: Result, seconds: float) -> None:
+    """Wait for what the model's runtime holds, without the plan and with it."""
+    until = time.monotonic() + seconds
+    if isinstance(session.held(seconds), int) and result.plan is not None:
+        order = [graph.ops[v].name for v in result.plan.order]
+        session.planned(order, max(0.0, until - time.monotonic()))
 
 
 def _may_need_more(record: dict[str, Any]) -> bool:

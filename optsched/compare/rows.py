@@ -170,6 +170,9 @@ class Comparison(Shown):
     digest: str = ""
     """`path` and `digest`: path of the graph's file and SHA-256 of its content; empty if it has
     none."""
+    held: int | str = ""
+    """Bytes that the framework holds with the order of least peak, if its own were measured; or why
+    they are not known."""
 
     def __repr__(self) -> str:
         numbers = f"best peak {self.best_peak:,}, best slab {self.best_slab:,}"

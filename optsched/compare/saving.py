@@ -110,6 +110,37 @@ def _as_held(plan: StockPlan, graph: Graph) -> StockPlan:
     return replace(plan, estimated=True) if held is None else replace(plan, slab=held)
 
 
+def held_with(what: Graph | Module, order: Iterable[str] | None) -> int | str:
+    """Return the bytes that the framework was measured to hold with the ops of a plan in its order.
+
+    A reason in words if they are not known, which is empty without a plan or a runtime to run it.
+    `what`: graph of a model file, or a module. `order`: names of the ops of the module's entry as
+    they run in the plan; None without a plan.
+    """
+    entry = what if isinstance(what, Graph) else what.graphs[what.entry]
+    session = None if order is None else session_of(entry)
+    if session is None or order is None or isinstance(session.held(), str):
+        return ""
+    return session.planned(list(order))
+
+
+def names_in(graph: Graph, order: Iterable[int]) -> Iterable[str]:
+    """Return the names of ops in an order, once and when they are needed."""
+    return (graph.ops[v].name for v in order)
+
+
+def saving_of(
+    what: Graph | Module,
+    known: StockPlan | None,
+    *,
+    order: Iterable[str] | None = None,
+    **of: Any,
+) -> Saving:
+    """Return the :func:`saving` of a plan with this order, measured if the framework's own is."""
+    is_measured = known is not None and known.measured
+    return saving(known, held=held_with(what, order) if is_measured else "", **of)
+
+
 def saving(
     known: StockPlan | None,
     *,
@@ -118,13 +149,16 @@ def saving(
     bounds: tuple[int, int] | None = None,
     objective: Objective = Objective.SLAB,
     among: str = "",
+    held: int | str = "",
 ) -> Saving:
     """Return the saving of a plan against the framework's own.
 
     `known`: the framework's plan, from :func:`stock_plan`. `peak`, `slab`: bytes of the plan; None
     without a plan. `bounds`: proved lower bounds on peak and slab; None if nothing is proved.
     `objective`: the quantity compared, unless only the framework's peak is known. `among`: plans
-    that the bounds are about, in words.
+    that the bounds are about, in words. `held`: bytes that the framework was measured to hold with
+    the plan, or why they are not known, from :func:`held_with`; measured bytes are compared with
+    measured ones alone.
     """
     stock = FILE_ORDER if known is None else known.stock
     # A framework without a slab is compared by its peak, also if the slab was minimized.
@@ -143,12 +177,20 @@ def saving(
         after, bound = (
             None if x is None else -(-x // stock.block) * stock.block for x in (after, bound)
         )
-    if known.measured and before is not None and bound is not None and before < bound:
-        among = fused_among(among)
+    planned = unmeasured = None
+    if known.measured:
+        planned, after = after, held if isinstance(held, int) else None
+        figures = [x for x in (before, after) if x is not None]
+        among = fused_among(among, is_below=bound is not None and min(figures, default=0) < bound)
+        if planned is not None and after is None:
+            unmeasured = held or "its order is not known"
     against = stock.title if is_slab or stock.peak_only else stock.order_title
     against += ", estimated" if known.reason or (is_slab and known.estimated) else ""
     against += f" ({known.reason})" if known.reason else ""
-    return Saving(quantity, noun, before, after, bound, against, known.method, among)
+    method = known.method
+    return Saving(
+        quantity, noun, before, after, bound, against, method, among, planned, str(unmeasured or "")
+    )
 
 
 def stock_row(found: Comparison) -> MethodRow | None:
@@ -169,11 +211,21 @@ def comparison_saving(found: Comparison) -> Saving:
         slab=found.best_slab,
         bounds=(found.peak_bound, found.slab_bound),
         among=held_among(found.graph, found.among),
+        held=found.held,
     )
 
 
+def best_order(found: Comparison) -> Iterable[str] | None:
+    """Return the names of ops in the order of least peak of a comparison, by choice our own."""
+    own = found.result
+    orders = [row.order for row in found.rows if row.peak == found.best_peak and row.order]
+    if own.plan is not None and own.peak == found.best_peak:
+        orders.insert(0, own.plan.order)
+    return names_in(found.graph, orders[0]) if orders else None
+
+
 def figures_of(found: Result | ModuleResult) -> dict[str, Any]:
-    """Return the figures of a solver's result as :func:`saving` takes them."""
+    """Return the figures of a solver's result as :func:`saving_of` takes them."""
     if isinstance(found, ModuleResult):
         figures = figures_of(found.entry)
         if found.module.results_inside:
@@ -189,6 +241,9 @@ def figures_of(found: Result | ModuleResult) -> dict[str, Any]:
         "bounds": (result.peak_bound, result.slab_bound),
         "objective": result.objective,
         "among": result.restriction,
+        "order": names_in(result.graph, result.plan.order)
+        if result.plan is not None and result.graph is not None
+        else None,
     }
 
 
@@ -242,4 +297,6 @@ def total_saving(savings: Sequence[Saving]) -> Saving | None:
     )
     # A part that is minimal among some plans only makes the sum so, too.
     among = " and ".join(dict.fromkeys(x.among for x in whole if x.among))
-    return Saving(first.quantity, noun, before, after, bound, against, among=among)
+    planned = sum((x.after if x.planned is None else x.planned) or 0 for x in whole)
+    named = None if all(x.planned is None for x in whole) else planned
+    return Saving(first.quantity, noun, before, after, bound, against, among=among, planned=named)

@@ -19,6 +19,7 @@ from optsched.compare.rows import (
     told_apart,
     was_interrupted,
 )
+from optsched.compare.saving import best_order, held_with
 from optsched.compare.task import (
     GraphTask,
     Message,
@@ -290,7 +291,10 @@ class _StudyRun:
             )
         # A graph in memory has no file.
         path = slot.path if slot.held is None else ""
-        return replace(found, path=path, digest=opened.digest)
+        found = replace(found, path=path, digest=opened.digest)
+        if opened.own_plan is None or not opened.own_plan.measured:
+            return found
+        return replace(found, held=held_with(found.graph, best_order(found)))
 
 
 def _last_event(outcome: Outcome) -> Event | None:

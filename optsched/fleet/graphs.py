@@ -94,6 +94,7 @@ class FleetGraph(Figures):
             bounds=(self.peak_bound, self.slab_bound),
             objective=objective,
             among=self.among,
+            held=self.held,
         )
 
     def accept(self, found: Found, objective: Objective) -> None:
@@ -118,7 +119,7 @@ class FleetGraph(Figures):
         known, new = self.value(objective), found.value(objective)
         # Equal is accepted as well: a later plan may have the smaller peak.
         if new is not None and (known is None or new <= known):
-            self.peak, self.slab = found.peak, found.slab
+            self.peak, self.slab, self.held = found.peak, found.slab, found.held
         self.peak_bound = max(self.peak_bound, found.peak_bound)
         self.slab_bound = max(self.slab_bound, found.slab_bound)
         if self.peak is None:

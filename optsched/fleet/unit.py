@@ -23,7 +23,7 @@ from typing import Any
 
 from heuristics import load_plugins
 from optsched.compare.rows import StockPlan
-from optsched.compare.saving import stock_plan
+from optsched.compare.saving import held_with, names_in, stock_plan
 from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
@@ -83,6 +83,8 @@ class Figures:
     """Plans that the bounds are about, in words; empty if they are all, or in later units."""
     peak: int | None = None
     slab: int | None = None
+    held: int | str = ""
+    """Bytes that the framework was measured to hold with the plan, or why they are not known."""
     peak_bound: int = 0
     slab_bound: int = 0
     proof: Proof | None = None
@@ -275,6 +277,7 @@ def _figures(graph: Graph, result: Result | None, objective: Objective) -> Found
         facts,
         **{x: getattr(result, x) for x in ("peak", "slab", "peak_bound", "slab_bound")},
         proof=result.slab_proof if objective is Objective.SLAB else result.peak_proof,
+        held="" if result.plan is None else held_with(graph, names_in(graph, result.plan.order)),
     )
 
 

@@ -40,6 +40,8 @@ class Applied:
     """Instruction for loading the file so that its runtime follows the plan."""
     tails: tuple[ArenaTail, ...] = ()
     """Bytes that the runtime keeps after the slab for the written file."""
+    order: tuple[int, ...] = ()
+    """Op ids of the plan, first to run first."""
 
 
 @keywords
@@ -119,7 +121,7 @@ def apply_plan(
     moved = sum(step != v for step, v in enumerate(chosen.order))
     load = row.load.format(slab=checked.slab, output=str(output))
     tails = () if row.tails is None else row.tails(Source(data))
-    return Applied(graph, row.name, moved, checked, load, tails)
+    return Applied(graph, row.name, moved, checked, load, tails, tuple(chosen.order))
 
 
 def _applicable(row: Format) -> Format:

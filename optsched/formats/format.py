@@ -159,6 +159,10 @@ class Session(Protocol):
         """Return the bytes held, or the reason why they are not known after some seconds."""
         ...
 
+    def planned(self, order: Sequence[str], seconds: float = ...) -> int | str:
+        """Return the bytes held with all ops in an order of names, or why they are not known."""
+        ...
+
 
 FILE_ORDER = Stock("the file's order, packed greedily by size", ("program",))
 """Plan of a file whose framework is unknown."""

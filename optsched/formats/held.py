@@ -17,7 +17,11 @@ def held_among(graph: Graph, among: str) -> str:
     return f"{among or 'plans'} in half floats, where floats run ({_FUSE})"
 
 
-def fused_among(among: str) -> str:
-    """Return the plans that a bound is about where the runtime was seen to hold less than it."""
+def fused_among(among: str, *, is_below: bool) -> str:
+    """Return the plans that a bound is about where a runtime that fuses ops was measured.
+
+    `is_below` is True if it was seen to hold less than the bound.
+    """
     # A session fuses ops, so that fewer bytes than the bound contradict nothing.
-    return among if _FUSE in among else f"{among or 'plans'} of the file's ops, not fused ({_FUSE})"
+    hint = f" ({_FUSE})" if is_below else ""
+    return among if _FUSE in among else f"{among or 'plans'} of the file's ops, not fused{hint}"

@@ -28,12 +28,21 @@ from optsched.formats.format import Content, Source
 from optsched.formats.onnx.model import external_files, operation_nodes, parse_model
 from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.onnx.rules import BLOCK
-from optsched.formats.onnx.session import CHILD, describe_inputs, request
+from optsched.formats.onnx.session import (
+    ALL,
+    BASIC,
+    CHILD,
+    IN_ORDER,
+    OFF,
+    default_runs,
+    describe_inputs,
+    request,
+)
 from optsched.formats.onnx.session_child import with_zeros
 from optsched.formats.opening import extra_named, open_source, opened
 from optsched.formats.source import label_of, write_bytes
 from optsched.measure.ort_names import show_hidden
-from optsched.measure.ort_ran import IN_ORDER, what_ran
+from optsched.measure.ort_ran import what_ran
 from optsched.measure.request import Request
 from optsched.measure.result import Held, Measurement
 from optsched.model.graph import Graph
@@ -41,12 +50,10 @@ from optsched.model.liveness import peak_memory
 from optsched.model.memory_model import MemoryModel
 from optsched.runtime.heap import counted_environment
 
-BASIC: Final = "ORT_ENABLE_BASIC"
 _BASIC: Final = {"graph_optimization_level": BASIC}
 _PLANNED: Final = {**IN_ORDER, **_BASIC}
 """Settings with which the planned ops run, without fusions."""
-_ALL: Final = {"graph_optimization_level": "ORT_ENABLE_ALL"}
-OFF: Final = "ORT_DISABLE_ALL"
+_ALL: Final = {"graph_optimization_level": ALL}
 _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
 ROUNDING = "blocks rounded up"
 FUSED = "ops that ONNX Runtime runs instead"
@@ -84,7 +91,9 @@ def measure(asked: Request) -> Measurement:
             runs.append(request(planned, inputs, **{**_PLANNED, **_ALL}))
             plain = {**IN_ORDER, "graph_optimization_level": OFF}
             runs += [request(fixed, inputs, **plain), request(planned, inputs, **plain)]
-        found = run_all(runs, folder)
+        found = run_all([*runs, *default_runs(copy, inputs)], folder)
+        shown = [run["held"] for run in (found[0], *found[len(runs) :]) if "held" in run]
+        found = found[: len(runs)]
         _refuse_failure(path, found)
         notes: tuple[str, ...] = ()
         if found[0]["zeros"]:
@@ -94,7 +103,7 @@ def measure(asked: Request) -> Measurement:
         left = _count_ops(optimized) if is_written else len(graph.ops)
         weights = _weight_bytes(optimized if is_written else path)
         own = own_order(path, graph, asked.profile)
-        before = _with_reuse(_held(graph, own, runs[1], found[1], folder), found[0]["held"])
+        before = _with_reuse(_held(graph, own, runs[1], found[1], folder), min(shown))
         notes += _notes(len(graph.ops), left)
         runtime = f"ONNX Runtime {version('onnxruntime')}"
         if plan is None:

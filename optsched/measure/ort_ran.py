@@ -27,13 +27,12 @@ from optsched.formats.onnx.order import HASTY
 from optsched.formats.onnx.profile import read_profile
 from optsched.formats.onnx.read import read_as_it_is
 from optsched.formats.onnx.rules import BLOCK
+from optsched.formats.onnx.session import IN_ORDER
 from optsched.measure.ort_names import name_nodes, show_hidden
 from optsched.model.graph import Graph
 from optsched.model.liveness import running_by_op
 from optsched.model.memory_model import MemoryModel
 
-IN_ORDER: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False}
-"""Settings with which a model runs in the order of its file."""
 Run = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 _AS_WRITTEN: Final = {**IN_ORDER, "graph_optimization_level": "ORT_DISABLE_ALL"}
 _Event = tuple[str, str]

@@ -11,28 +11,13 @@ of them scratch of its convolutions, and with them 7,987,200; its file holds 16,
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from optsched.errors import OptschedError
-from optsched.formats.onnx.session import describe_inputs, request, session_of
-from optsched.measure.onnxruntime import BASIC, OFF, run_all
-from optsched.measure.ort_ran import IN_ORDER
+from optsched.formats.onnx.session import session_of
 from optsched.model.graph import Graph
 
-ALL: Final = "ORT_ENABLE_ALL"
-CANDIDATES: Final[tuple[dict[str, Any], ...]] = (
-    {**IN_ORDER, "graph_optimization_level": ALL},
-    {**IN_ORDER, "graph_optimization_level": BASIC},
-    {"execution_order": "PRIORITY_BASED", "graph_optimization_level": ALL},
-    {},
-    {**IN_ORDER, "graph_optimization_level": OFF},
-)
-"""Settings that are tried; among equals the first is chosen. The empty ones are those of a default
-session, which is quicker than one without optimizations.
-"""
 _CLASSES: Final = {
     "execution_order": "ExecutionOrder",
     "graph_optimization_level": "GraphOptimizationLevel",
@@ -78,29 +63,18 @@ def _value(name: str, value: Any) -> str:
     return f"onnxruntime.{_CLASSES[name]}.{value}" if name in _CLASSES else str(value)
 
 
-def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | None:
+def find_settings(graph: Graph, order: Sequence[int], output: str) -> SessionSettings | None:
     """Return the settings with which a planned model holds fewest bytes.
 
     None if they cannot be measured here: without ONNX Runtime, Linux or a C compiler, or if the
     runtime does not run the model.
 
-    `path`, `planned`: paths of the model, and of the file with its plan. `graph`: graph of the
-    model, with the sizes of its open dimensions.
+    `graph`: graph of the model, with the sizes of its open dimensions. `order`: op ids of the plan,
+    first to run first. `output`: path of the file with the plan.
     """
-    # The original model as users run it by default, then the planned one in all ways.
-    default = session_of(graph).held()
-    if isinstance(default, str):
+    session = session_of(graph)
+    default = session.held()
+    best = session.best([graph.ops[v].name for v in order], None)
+    if isinstance(default, str) or isinstance(best, str):
         return None
-    try:
-        inputs = describe_inputs(path, dict(graph.dims))
-        runs = [request(planned, inputs, **settings) for settings in CANDIDATES]
-        with tempfile.TemporaryDirectory() as folder:
-            found = run_all(runs, folder)
-    except OptschedError:
-        return None
-    # Settings with which the runtime fails are left out; others may still run.
-    held = [(run["held"], i) for i, run in enumerate(found) if "held" in run]
-    if not held:
-        return None
-    fewest, best = min(held)
-    return SessionSettings(CANDIDATES[best], fewest, default, planned)
+    return SessionSettings(best.settings, best.held, default, output)

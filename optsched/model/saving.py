@@ -36,6 +36,11 @@ class Saving:
     """Name of that method for `compare`."""
     among: str = ""
     """Plans that the bound is about, in words; empty if they are all of the graph's."""
+    planned: int | None = None
+    """Bytes that the plan itself has, if the other figures are measured: what a runtime holds
+    beside them, such as scratch of kernels, is in no plan. None if `after` is that of the plan."""
+    unmeasured: str = ""
+    """Reason why `after` is not known although there is a plan; empty if it is, or without one."""
 
     @property
     def saved(self) -> int | None:
@@ -47,7 +52,8 @@ class Saving:
         return {**asdict(self), "quantity": self.quantity.value, "saved": self.saved}
 
     def __str__(self) -> str:
-        return "; ".join(part for part in (self._change(), self.verdict) if part)
+        reason = self.unmeasured and f"with the plan not measured ({self.unmeasured})"
+        return "; ".join(part for part in (self._change(), reason, self.verdict) if part)
 
     def _change(self) -> str:
         if self.before is None:
@@ -69,15 +75,21 @@ class Saving:
     def verdict(self) -> str:
         """Return whether less is possible, in words; empty if nothing is known.
 
-        Without a plan, this is about the framework's own.
+        Without a plan, this is about the framework's own. A bound is about bytes of plans, which
+        are named if others were measured.
         """
         among = f" among {self.among}" if self.among else ""
         value = self.before if self.after is None else self.after
+        named = ""
+        if self.planned is not None:
+            named = "" if self.planned == self.after else f"planned {self.planned:,} bytes"
+            value = self.planned
         if value is None or self.bound is None:
-            return ""
+            return named
+        named = named and f"{named}, "
         if value <= self.bound:
-            return f"smallest possible{among}, proved"
-        return f"at most {most_less(value, self.bound)} less is possible{among}"
+            return f"{named}smallest possible{among}, proved"
+        return f"{named}at most {most_less(value, self.bound)} less is possible{among}"
 
 
 def change(before: int, after: int) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.compare import Comparison, Study, StudySettings
 from optsched.compare.methods import Exact
-from optsched.compare.saving import figures_of, packing_saving, saving, stock_plan
+from optsched.compare.saving import figures_of, packing_saving, saving_of, stock_plan
 from optsched.counterexamples import Hunt
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.explanation import Explanation
@@ -28,7 +28,7 @@ from optsched.reports.front import recompute_text
 from optsched.reports.hunt import hunt_text
 from optsched.reports.hunt import picture as hunt_picture
 from optsched.reports.module import module_claims, module_record, module_text
-from optsched.reports.report import make_packing_report, make_report, saving_of
+from optsched.reports.report import make_packing_report, make_report, report_saving
 from optsched.reports.results import (
     describe,
     info_text,
@@ -113,7 +113,7 @@ def _saving(found: Result | PackingResult | ModuleResult) -> str:
     if entry.question is None:
         return ""
     planned = found.module if isinstance(found, ModuleResult) else entry.question.graph
-    return str(saving(stock_plan(planned), **figures_of(found)))
+    return str(saving_of(planned, stock_plan(planned), **figures_of(found)))
 
 
 def _text(found: Result | PackingResult | ModuleResult) -> str:
@@ -271,7 +271,7 @@ def _save_report(found: Result | PackingResult | ModuleResult, path: str | Path,
     assert found.graph is not None
     assert found.plan is not None
     made = make_report(found.graph, found, [("optsched", found.plan, ())])
-    made = replace(made, saving=saving_of(made, stock_plan(found.graph)))
+    made = replace(made, saving=report_saving(made, found.graph, stock_plan(found.graph)))
     return write_report(made, {kind: str(path)})
 
 

@@ -96,14 +96,14 @@ def make_report(
     return Report(result, views, comparison, explained, traces=events)
 
 
-def saving_of(report: Report, known: StockPlan | None) -> Saving:
-    """Return the saving of the smallest plan of a report against the framework's plan."""
-    from optsched.compare.saving import figures_of, saving
+def report_saving(report: Report, what: Graph, known: StockPlan | None) -> Saving:
+    """Return the saving of the smallest plan of a report of a graph against the framework's."""
+    from optsched.compare.saving import figures_of, saving_of
 
     # The slab first: it is what a program allocates.
     best = min(report.views, key=lambda view: (view.slab, view.peak))
-    figures = {**figures_of(report.result), "peak": best.peak, "slab": best.slab}
-    return saving(known, **figures)
+    own = {"peak": best.peak, "slab": best.slab, "order": [name for name, _ in best.steps]}
+    return saving_of(what, known, **{**figures_of(report.result), **own})
 
 
 def make_packing_report(

@@ -27,6 +27,9 @@ def own_plan(found: Saving) -> dict[str, Any]:
         return {}
     names = {"noun": found.noun, "against": found.against, "method": found.method}
     facts = {"quantity": found.quantity.value, "before": found.before, **names}
+    # Measured bytes are compared with measured ones.
+    if found.planned is not None:
+        facts |= {"among": found.among} | ({} if found.after is None else {"held": found.after})
     return {OWN_PLAN: facts}
 
 
@@ -50,4 +53,10 @@ def _saving(record: StoredRecord, given: Record) -> Saving:
     # A bound of 0 says nothing.
     bound = objective_bound(record.bounds, quantity).value or None
     before = given.count("before")
-    return Saving(quantity, noun, before, after, bound, against, method, record.among)
+    if not given.has("among"):
+        return Saving(quantity, noun, before, after, bound, against, method, record.among)
+    held, among = given.count("held", -1), readable(given.text("among"), 200)
+    if held < 0:
+        why = "not recorded"
+        return Saving(quantity, noun, before, None, bound, against, method, among, after, why)
+    return Saving(quantity, noun, before, held, bound, against, method, among, after)

@@ -25,10 +25,11 @@ from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.errors import FormatError
 from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.onnx.rules import BLOCK
+from optsched.formats.onnx.session import IN_ORDER
 from optsched.formats.onnx.session_child import make_inputs, run_session
 from optsched.formats.opening import open_source
 from optsched.measure.onnxruntime import own_order
-from optsched.measure.ort_ran import IN_ORDER, Ran, what_ran
+from optsched.measure.ort_ran import Ran, what_ran
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel
 from optsched.runtime.heap import Heap, restart_with_counter

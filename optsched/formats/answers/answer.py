@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -183,6 +183,14 @@ class Answer(ABC):
     def layout(self, name: str) -> PlanLayout:
         """Return the layout of a computation by names."""
         return layout_of(*self.parts[name])
+
+    @property
+    def order(self) -> Iterator[str] | None:
+        """Names of the ops of a graph's plan as they run; None for a plan of several graphs."""
+        if "" not in self.parts:
+            return None
+        graph, plan = self.parts[""]
+        return (graph.ops[v].name for v in plan.order)
 
     @property
     def orders(self) -> Sequence[Sequence[Sequence[int]]]:

@@ -1,4 +1,7 @@
-"""Process that runs sessions of ONNX Runtime and counts their blocks: its argument is a JSON file.
+"""Process that runs sessions of ONNX Runtime and counts their blocks.
+
+Its argument is a JSON file, or the number of a pipe: in that case files are named on standard
+input, and each is answered by a line in the pipe, so that the runtime is loaded once.
 
 The file lists runs: path of the model, settings of the session, and inputs by name with element
 type, shape and value. The answer on standard output lists the blocks of each run and the digest of
@@ -15,19 +18,32 @@ from pathlib import Path
 from typing import Any
 
 
-def main(path: str) -> None:
+def main(given: str) -> None:
     """Run all sessions of a JSON file, and print what they held as a last line of JSON."""
     from optsched.runtime.heap import Heap
 
-    heap, runs = Heap(), json.loads(Path(path).read_text("utf-8"))
+    heap = Heap()
+    if not given.isdigit():
+        # On a line of its own: ONNX Runtime prints there that it tries once more.
+        print(f"\n{json.dumps(_run_file(heap, given))}")
+        return
+    with open(int(given), "w", encoding="utf-8") as pipe:
+        for line in sys.stdin:
+            found = _run_file(heap, line.rstrip("\n"))
+            # Blocks of large models fill a pipe.
+            short = [{k: run[k] for k in ("held", "error") if k in run} for run in found]
+            print(json.dumps(short), file=pipe, flush=True)
+
+
+def _run_file(heap: Any, path: str) -> list[dict[str, Any]]:
+    runs = json.loads(Path(path).read_text("utf-8"))
     found = [_run(heap, run) for run in runs]
     if "error" in found[0]:
         # Integers are often indices, and a tensor with one row has no index 1.
         again = [_run(heap, {**run, "inputs": with_zeros(run["inputs"])}) for run in runs]
         if "error" not in again[0]:
             found = [{**each, "zeros": True} for each in again]
-    # On a line of its own: ONNX Runtime prints there that it tries once more.
-    print(f"\n{json.dumps(found)}")
+    return found
 
 
 def with_zeros(described: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

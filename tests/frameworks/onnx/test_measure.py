@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import shutil
@@ -16,14 +17,15 @@ onnxruntime = pytest.importorskip(
     "onnxruntime", reason="ONNX Runtime is not installed: make test-frameworks"
 )
 
-from optsched import compare_methods, read_graph, solve  # noqa: E402
+from optsched import compare_methods, fits, read_graph, solve  # noqa: E402
 from optsched.cli import main  # noqa: E402
 from optsched.formats.onnx import session  # noqa: E402
 from optsched.formats.onnx.session import request  # noqa: E402
 from optsched.measure.onnxruntime import run_all  # noqa: E402
 from optsched.measure.ort_settings import SessionSettings  # noqa: E402
+from optsched.model.saving import change  # noqa: E402
 from tests.frameworks.onnx.build import model as net  # noqa: E402
-from tests.frameworks.onnx.build import node, value  # noqa: E402
+from tests.frameworks.onnx.build import node, value, weight  # noqa: E402
 
 MODELS = Path(__file__).parents[3] / "instances" / "onnx"
 
@@ -306,6 +308,79 @@ def test_a_model_that_no_session_runs_is_planned(
     shutil.copy(MODELS / "forks.onnx", slow)
     assert isinstance(found := session.session_of(read_graph(slow)).held(0.0), str)
     assert found == "a session took more than 0.0 s"
+
+
+def test_no_first_line_promises_what_kernels_hold_beside_a_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scratch of the convolution is in no plan: only what sessions hold is compared."""
+    model, plan, store = (str(tmp_path / x) for x in ("conv.onnx", "plan.json", "plans.db"))
+    nodes = [node("Conv", "x,w", "h", pads=[1, 1, 1, 1]), node("Tanh", "h", "y")]
+    inputs, outputs = [value("x", [1, 5, 33, 33])], [value("y", [1, 5, 33, 33])]
+    onnx.save(net(nodes, inputs, outputs, [weight("w", 5, 5, 3, 3)]), model)
+    graph = read_graph(model)
+    ran = session.session_of(graph)
+    before, after = ran.held(), ran.planned([op.name for op in graph.ops])
+    assert isinstance(before, int)
+    assert isinstance(after, int)
+    words = f"arena {before:,} -> {after:,} bytes ({change(before, after)}) against a default"
+    commands = (
+        ["solve", model, "-o", plan],
+        ["check", model, plan],
+        ["apply", model, plan, "-o", str(tmp_path / "planned.onnx")],
+        ["report", model, plan, "-o", str(tmp_path / "page.html")],
+        ["compare", model, "--methods", "lpmf,optsched"],
+        ["tune", model, "--store", store, "--budget", "20s"],
+        ["store", "ls", store],
+    )
+    for command in commands:
+        assert main([*command, "--json"]) == 0
+        text = capsys.readouterr().out
+        found = json.loads(text)
+        found = found.get("saving", found.get("total", found.get("savings")))
+        found = found.get("total", found)
+        assert (found["before"], found["after"]) == (before, after), (command, found)
+        assert found["planned"] < after, (command, found)
+        assert main(command) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert words in first, (command, first)
+    assert words in html.unescape((tmp_path / "page.html").read_text())
+    assert words in solve(graph).summary()
+    # A capacity between the two figures: the plan has room, but a session holds more.
+    assert fits(graph, before).fits is fits(graph, after).fits is True
+    answer = fits(graph, after - 64)
+    assert answer.fits is None
+    assert f"was measured to hold {after:,}" in answer.reason
+
+
+def test_without_the_bytes_of_a_plan_no_saving_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, plan = str(tmp_path / "forks.onnx"), str(tmp_path / "plan.json")
+    shutil.copy(MODELS / "forks.onnx", model)
+    monkeypatch.setattr(session.Session, "planned", lambda *_: "a session took more than 0.1 s")
+    assert main(["solve", model, "-o", plan]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(
+        "arena 573,440 bytes with a default session of ONNX Runtime, measured; with the plan not "
+        "measured (a session took more than 0.1 s); planned 294,912 bytes, smallest possible"
+    )
+    assert main(["compare", model, "--methods", "lpmf,optsched"]) == 0
+    assert "%)" not in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_process_serves_runs_after_another_model_and_after_its_end(tmp_path: Path) -> None:
+    graphs = []
+    for name in ("forks", "branches"):
+        shutil.copy(MODELS / f"{name}.onnx", tmp_path / f"{name}.onnx")
+        graphs.append(read_graph(tmp_path / f"{name}.onnx"))
+    first = session.session_of(graphs[0])
+    order = [op.name for op in graphs[0].ops]
+    assert first.held() == 573_440
+    assert isinstance(session.session_of(graphs[1]).held(), int)
+    assert isinstance(held := first.planned(order), int)
+    assert held <= 573_440
+    assert first.planned(order[1:]) == "its ops are not those of the file"
 
 
 def test_a_session_below_the_bound_fuses_ops(
