@@ -25,7 +25,7 @@ MOST_LINES = {
     "optsched/explanation": 892,
     "optsched/fleet": 1_816,
     "optsched/formats": 19_212,
-    "optsched/joint": 5_453,
+    "optsched/joint": 5_436,
     "optsched/measure": 1_710,
     "optsched/model": 9_123,
     "optsched/ordering": 9_470,

@@ -8,8 +8,32 @@ its run, and one line says so.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderClaim:
+    """An order, and a solver's claim about all other orders."""
+
+    order: tuple[int, ...] | None
+    """Op ids by step, or None; never worse than the order to start from."""
+    value: int | None
+    """Peak of the order in bytes, replayed in integers."""
+    bound: int
+    """Claimed minimum peak in bytes; at least the bound passed in."""
+    finished: bool = False
+    """True if the claim is complete: no order is claimed to be better."""
+    refuted: str = ""
+    """Line that says which claim was refuted and dropped, or an empty string."""
+    interrupted: bool = False
+    """True if the search was stopped by Ctrl-C; the order is the best one until then."""
+
+    @property
+    def optimal(self) -> bool:
+        """Return True if the order is claimed to be optimal: its peak equals the bound."""
+        return self.value is not None and self.value <= self.bound
 
 
 def refutation(source: str, claimed: int, value: int | None, whose: str = "its own plan") -> str:

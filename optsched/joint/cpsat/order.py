@@ -11,11 +11,10 @@ segments; the one of larger load is solved first, and the other one only if it c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from optsched.check.plan import check_order
 from optsched.errors import UsageError
-from optsched.joint.claims import misread, refutation, report
+from optsched.joint.claims import OrderClaim, misread, refutation, report
 from optsched.joint.copies import identical_ops, in_order, topological, with_copies_in_order
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
@@ -47,22 +46,6 @@ FEW_OPS = 5_000
 
 Note = Callable[[int | None, int], None]
 """Called with the best peak and the claimed bound in bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class OrderClaim:
-    """An order, and CP-SAT's claim about all other orders."""
-
-    order: tuple[int, ...] | None
-    """Op ids by step; never worse than the order to start from."""
-    peak: int | None
-    """Its peak in bytes, replayed in integers."""
-    bound: int
-    """Claimed minimum peak in bytes; at least the bound passed in."""
-    finished: bool = False
-    interrupted: bool = False
-    refuted: str = ""
-    """Line that says which claim was refuted, or an empty string."""
 
 
 def solve_order_cpsat(
@@ -263,7 +246,7 @@ class _OrderSearch:
         if line:
             self.bound, self.finished = self.proved, False
         return OrderClaim(
-            tuple(self.order), self.peak, self.bound, self.finished, self.interrupted, report(line)
+            tuple(self.order), self.peak, self.bound, self.finished, report(line), self.interrupted
         )
 
 

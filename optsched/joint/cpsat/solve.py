@@ -19,11 +19,11 @@ import numpy as np
 
 from heuristics.orderings.program import program
 from heuristics.portfolio import candidate_orders
-from optsched.joint.claims import misread, refutation, report
+from optsched.joint.claims import OrderClaim, misread, refutation, report
 from optsched.joint.cpsat.benders import can_decompose, decompose
 from optsched.joint.cpsat.incumbent import CpSatOutcome, Incumbent
 from optsched.joint.cpsat.joint_model import JointModel
-from optsched.joint.cpsat.order import OrderClaim, has_time_to_build, solve_order_cpsat
+from optsched.joint.cpsat.order import has_time_to_build, solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.instance import graph_instance
@@ -209,10 +209,10 @@ class _JointSearch:
 
     def _pack_others(self, claim: OrderClaim) -> None:
         """Pack other orders of the peak that is reached: they may pack into it, or nearly so."""
-        if claim.order is None or claim.peak is None or self.best.is_settled():
+        if claim.order is None or claim.value is None or self.best.is_settled():
             return
         orders = [np.array(claim.order, np.int64)]
-        room = max(claim.peak, self.best.capacity or 0)
+        room = max(claim.value, self.best.capacity or 0)
         clock = self.clock.share(PACKING_SHARE)
         for plan in other_plans(
             self.graph, orders, room, bound=claim.bound, limits=clock, effort=OTHERS

@@ -6,6 +6,6 @@ Results are claims: every order is replayed in integers, and a refuted claim is 
 
 from __future__ import annotations
 
-from optsched.joint.milp.solve import MilpOutcome, solve_order_milp
+from optsched.joint.milp.solve import solve_order_milp
 
-__all__ = ["MilpOutcome", "solve_order_milp"]
+__all__ = ["solve_order_milp"]

@@ -18,11 +18,10 @@ a few times 10**7 units too low at most. In the second step each load has three 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, isfinite
 
 from optsched.check.plan import check_order
-from optsched.joint.claims import misread, refutation, report
+from optsched.joint.claims import OrderClaim, misread, refutation, report
 from optsched.joint.milp.highs import HighsRun, HighsThread
 from optsched.joint.milp.program import MAX_UNITS, MilpPoint, MilpProgram
 from optsched.joint.order_source import order_source
@@ -39,29 +38,6 @@ BUILD_SECONDS = 2e-4
 """Estimated seconds to build a program, per pair of ops that can run in either order."""
 
 
-@dataclass(frozen=True, slots=True)
-class MilpOutcome:
-    """The best order found, and the solver's claim about all other orders."""
-
-    order: tuple[int, ...] | None
-    """Op ids by step, or None."""
-    value: int | None
-    """Peak of the order in bytes, recomputed in integers."""
-    bound: int
-    """Claimed minimum peak; at least the bound passed in."""
-    finished: bool
-    """True if the claim is complete: no order is claimed to be better."""
-    refuted: str = ""
-    """Line that says which claim was refuted and dropped, or an empty string."""
-    interrupted: bool = False
-    """True if the search was stopped by Ctrl-C; the order is the best one until then."""
-
-    @property
-    def optimal(self) -> bool:
-        """Return True if the order is claimed to be optimal: its peak equals the bound."""
-        return self.value is not None and self.value <= self.bound
-
-
 def solve_order_milp(
     graph: Graph,
     *,
@@ -70,7 +46,7 @@ def solve_order_milp(
     start: Sequence[int] | None = None,
     independent: bool = False,
     on_event: OnEvent | None = None,
-) -> MilpOutcome:
+) -> OrderClaim:
     """Search for an order of minimum peak.
 
     Raise `UsageError` if the graph is on several streams, or coefficients are outside the range in
@@ -96,7 +72,7 @@ def solve_order_milp(
     clock = Clock.of(limits or Limits())
     if clock.expired():
         value = None if start is None else check_order(graph, start)
-        return MilpOutcome(None if start is None else tuple(start), value, peak_bound, False)
+        return OrderClaim(None if start is None else tuple(start), value, peak_bound, False)
     return _MilpSearch(graph, clock, peak_bound, start, independent, on_event).run()
 
 
@@ -124,7 +100,7 @@ class _MilpSearch:
         self.cycles: dict[tuple[int, int, int], None] = {}
         self.refuted, self.interrupted = "", False
 
-    def run(self) -> MilpOutcome:
+    def run(self) -> OrderClaim:
         """Solve, and drop all claims if one of them is refuted."""
         self._minimize()
         while not self._is_closed() and self._goes_on():
@@ -135,7 +111,7 @@ class _MilpSearch:
         if line:
             self.bound = self.proved
         order = None if self.order is None else tuple(self.order)
-        return MilpOutcome(
+        return OrderClaim(
             order, self.value, self.bound, self._is_closed(), report(line), self.interrupted
         )
 

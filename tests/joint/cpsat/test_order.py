@@ -49,7 +49,7 @@ def test_agrees_with_brute_force(independent: bool, families: OrderFamilies) -> 
             families=families,
         )
         assert found.order is not None
-        assert check_order(graph, found.order) == found.peak == found.bound == least
+        assert check_order(graph, found.order) == found.value == found.bound == least
         assert found.finished
         assert not found.refuted
 
@@ -59,7 +59,7 @@ def test_both_models_close_a_graph_on_which_the_old_ones_failed(independent: boo
     graph = read_graph(LLAMA)
     start = program(graph).tolist()
     found = solve_order_cpsat(graph, start, clock=Clock.of(QUICK), independent=independent)
-    assert found.peak == found.bound == 3_554_992_128
+    assert found.value == found.bound == 3_554_992_128
     milp = solve_order_milp(graph, limits=QUICK, start=start, independent=independent)
     assert milp.value == milp.bound == 3_554_992_128
     assert not milp.refuted
@@ -98,6 +98,6 @@ def test_a_claim_that_the_order_refutes_is_dropped(
     graph = diamond()
     found = solve_order_cpsat(graph, (0, 1, 2, 3), clock=Clock.of(QUICK), bound=3, independent=True)
     assert found.bound == 3
-    assert found.peak == 18
+    assert found.value == 18
     assert "refuted by its own plan of 18 bytes" in found.refuted
     assert caplog.messages == [found.refuted]
