@@ -10,7 +10,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,32 +42,13 @@ def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
         raise FormatError(
             f"{label_of(path)}: {RUNTIMES[runtime].title} does not run it: {found['error']}"
         )
-    return _measurement(found)
+    sides = {side: Held(**found[side]) for side in ("before", "after")}
+    return Measurement(**{**found, **sides, "notes": tuple(found["notes"])})
 
 
-def _aborted(printed: str) -> dict[str, str]:
+def _aborted(printed: str) -> dict[str, Any]:
     """Return the error of a process that ended without an answer: its first fatal line."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     # As XLA and ExecuTorch log: `F0107 12:00:00.1 33 file.cc:12] Check failed: ...`.
     fatal = [line.partition("] ")[2] for line in lines if line.startswith("F") and "] " in line]
     return {"error": (fatal or lines[-1:] or ["the process ended without a message"])[0][:300]}
-
-
-def _measurement(found: Mapping[str, Any]) -> Measurement:
-    before, after = (_held(found[side], found["beyond"]) for side in ("before", "after"))
-    return Measurement(
-        found["name"],
-        found["runtime"],
-        before,
-        after,
-        found["before"]["outputs"] == found["after"]["outputs"],
-        found["weights"],
-        notes=tuple(found["notes"]),
-    )
-
-
-def _held(ran: Mapping[str, Any], beyond: str) -> Held:
-    planned, held = ran["planned"], ran["held"]
-    more = 0 if planned is None else held - planned
-    # A cause explains what it can add up to, and not any difference.
-    return Held(planned, held, {beyond: more} if 0 < more <= ran["overhead"] else {})

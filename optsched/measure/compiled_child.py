@@ -1,53 +1,20 @@
 """Process that compiles a model twice, without and with our plugin, and runs it both times.
 
 Compilers may abort, so each has a process of its own. Arguments: name of the runtime, path of the
-model, seconds for the plugin, and the file for the answer, a JSON object.
+model, seconds for the plugin, and the file for the answer: a JSON object with the fields of a
+measurement, or an error.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
 from optsched.errors import OptschedError
 from optsched.measure.runtimes import RUNTIMES
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A compiled model as its runtime ran it."""
-
-    planned: int | None
-    """Bytes that were planned, None if the plugin left the model alone."""
-    held: int
-    """Bytes that the runtime held."""
-    outputs: str
-    """Digest of the outputs."""
-    overhead: int = 0
-    """Most bytes that the runtime can hold beyond those planned, for the cause that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledRuns:
-    """A model without and with the plugin."""
-
-    runtime: str
-    """Name and version of the runtime."""
-    name: str
-    """Name of the model."""
-    before: Ran
-    after: Ran
-    """`before` and `after`: the run with the compiler's own plan, and the one with ours."""
-    beyond: str = ""
-    """Cause of bytes held beyond those planned, up to the overhead of a run; empty if the runtime
-    has no overhead."""
-    weights: int | None = None
-    """Bytes of weights, which no plan counts; None if they are unknown."""
-    notes: tuple[str, ...] = ()
-    """Further lines for readers."""
 
 
 def main(runtime: str, path: str, seconds: str, answer: str) -> None:

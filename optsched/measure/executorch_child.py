@@ -20,7 +20,7 @@ from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 from executorch.runtime import Runtime, Verification
 
 from optsched.errors import UsageError
-from optsched.measure.compiled_child import CompiledRuns, Ran
+from optsched.measure.result import Held, Measurement
 from optsched.measure.torch_child import digest, load_program, weight_bytes
 from optsched.plugins import explain, forget
 from optsched.plugins.executorch import memory_planning
@@ -43,29 +43,30 @@ class _MallInfo(ctypes.Structure):
     ]
 
 
-def run(path: str, seconds: float) -> CompiledRuns:
-    """Lower and run a program twice; see :class:`CompiledRuns`.
+def run(path: str, seconds: float) -> Measurement:
+    """Lower and run a program twice.
 
     Raise `UsageError` if the C library does not count heap blocks.
     """
     _require_counts()
     program = load_program(path)
-    before = _run(program, ExecutorchBackendConfig())
+    before, outputs = _run(program, ExecutorchBackendConfig())
     forget()
     planning = memory_planning(time_limit=seconds, min_gain=0)
-    after = _run(program, ExecutorchBackendConfig(memory_planning_pass=planning))
-    return CompiledRuns(
-        runtime=f"ExecuTorch {version('executorch')}",
-        name=Path(path).stem,
-        before=before,
-        after=after,
-        beyond="headers of heap blocks",
+    after, again = _run(program, ExecutorchBackendConfig(memory_planning_pass=planning))
+    return Measurement(
+        Path(path).stem,
+        f"ExecuTorch {version('executorch')}",
+        before,
+        after,
+        same_outputs=outputs == again,
         weights=weight_bytes(program),
         notes=(explain(), "scratch of kernels is not measured"),
     )
 
 
-def _run(program: Any, settings: Any) -> Ran:
+def _run(program: Any, settings: Any) -> tuple[Held, str]:
+    """Lower and run a program; return its bytes, and a digest of its outputs."""
     edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
     # Each run lowers from the exported program: a planner writes its offsets into the graph.
     lowered = edge.to_executorch(settings)
@@ -84,8 +85,10 @@ def _run(program: Any, settings: Any) -> Ran:
         outputs = [x.clone() for x in method.execute([*arguments]) if isinstance(x, torch.Tensor)]
         found = digest(outputs)
         del loaded, method, outputs
-    blocks = sum(size > 0 for size in sizes)
-    return Ran(sum(sizes), held, found, overhead=blocks * (HEADER + PAGE - 1))
+    more, most = held - sum(sizes), sum(size > 0 for size in sizes) * (HEADER + PAGE - 1)
+    # A cause explains what it can add up to, and not any difference.
+    causes = {"headers of heap blocks": more} if 0 < more <= most else {}
+    return Held(sum(sizes), held, causes), found
 
 
 def _require_counts() -> None:

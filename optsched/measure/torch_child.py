@@ -18,7 +18,7 @@ from torch._inductor import config
 from torch.utils import _pytree as pytree
 
 from optsched.errors import FormatError
-from optsched.measure.compiled_child import CompiledRuns, Ran
+from optsched.measure.result import Held, Measurement
 from optsched.measure.torch_calls import count_calls
 from optsched.plugins import forget, records
 from optsched.plugins.inductor import enabled
@@ -27,21 +27,22 @@ _SETTINGS = {"force_disable_caches": True, "profiler_mark_wrapper_call": True}
 """Settings with which each compilation is one, and its call is named in a profile."""
 
 
-def run(path: str, seconds: float) -> CompiledRuns:
-    """Compile and run a program twice; see :class:`CompiledRuns`."""
+def run(path: str, seconds: float) -> Measurement:
+    """Compile and run a program twice."""
     program = load_program(path)
-    before = _run(program, None)
+    before, outputs = _run(program, None)
     forget()
-    after = _run(program, seconds)
+    after, again = _run(program, seconds)
     # The bytes of several graphs cannot be compared with those of one call: then only the count is
     # told.
     record = records()[-1] if len(records()) == 1 else None
     notes = (str(record),) if record else (f"{len(records())} graphs were compiled",)
-    return CompiledRuns(
-        runtime=f"torch.compile {torch.__version__}",
-        name=Path(path).stem,
-        before=Ran(record.before if record else None, *before),
-        after=Ran(record.planned if record else None, *after),
+    return Measurement(
+        Path(path).stem,
+        f"torch.compile {torch.__version__}",
+        Held(record.before if record else None, before),
+        Held(record.planned if record else None, after),
+        same_outputs=outputs == again,
         weights=weight_bytes(program),
         notes=notes,
     )

@@ -19,13 +19,13 @@ from jax._src.lib import xla_client
 from jaxlib import _hlo
 
 from optsched.errors import FormatError
-from optsched.measure.compiled_child import CompiledRuns, Ran
+from optsched.measure.result import Held, Measurement
 from optsched.plugins import forget, records
 from optsched.plugins.xla import enabled
 
 
-def run(path: str, seconds: float) -> CompiledRuns:
-    """Compile and run a module twice; see :class:`CompiledRuns`."""
+def run(path: str, seconds: float) -> Measurement:
+    """Compile and run a module twice."""
     text = Path(path).read_text("utf-8")
     if "is_scheduled=true" in text.partition("\n")[0]:
         raise FormatError(
@@ -33,15 +33,16 @@ def run(path: str, seconds: float) -> CompiledRuns:
             "passes, such as *before_optimizations.txt of --xla_dump_to"
         )
     module = _hlo.hlo_module_from_text(text)
-    before = _run(module, None)
+    before, outputs = _run(module, None)
     forget()
-    after = _run(module, seconds)
+    after, again = _run(module, seconds)
     record = records()[-1] if records() else None
-    return CompiledRuns(
-        runtime=f"XLA of jax {jax.__version__}",
-        name=str(module.name),
-        before=Ran(record.before if record else None, *before),
-        after=Ran(record.planned if record else None, *after),
+    return Measurement(
+        str(module.name),
+        f"XLA of jax {jax.__version__}",
+        Held(record.before if record else None, before),
+        Held(record.planned if record else None, after),
+        same_outputs=outputs == again,
         notes=(str(record),) if record else (),
     )
 
