@@ -85,10 +85,8 @@ def _run(program: Any, settings: Any) -> tuple[Held, str]:
         outputs = [x.clone() for x in method.execute([*arguments]) if isinstance(x, torch.Tensor)]
         found = digest(outputs)
         del loaded, method, outputs
-    more, most = held - sum(sizes), sum(size > 0 for size in sizes) * (HEADER + PAGE - 1)
-    # A cause explains what it can add up to, and not any difference.
-    causes = {"headers of heap blocks": more} if 0 < more <= most else {}
-    return Held(sum(sizes), held, causes), found
+    most = sum(size > 0 for size in sizes) * (HEADER + PAGE - 1)
+    return Held.beyond(sum(sizes), held, "headers of heap blocks", most), found
 
 
 def _require_counts() -> None:

@@ -23,6 +23,13 @@ class Held:
     causes: Mapping[str, int] = field(default_factory=dict)
     """Parts of `held - planned` by cause, in words."""
 
+    @classmethod
+    def beyond(cls, planned: int | None, held: int, cause: str, most: int) -> Held:
+        """Return the bytes of a run with a cause that adds at most some bytes to those planned."""
+        # A cause explains what it can add up to, and not any difference.
+        more = 0 if planned is None else held - planned
+        return cls(planned, held, {cause: more} if 0 < more <= most else {})
+
     @property
     def unexplained(self) -> int:
         """Bytes of the difference without a cause."""
