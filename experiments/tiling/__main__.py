@@ -29,7 +29,8 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.tiling.paths import Path as Choice
 from optsched.solver.tiling.realize import realize
-from optsched.solver.tiling.solve import BANDS, Tiler
+from optsched.solver.tiling.solve import BANDS
+from optsched.solver.tiling.tiler import Tiler
 from tests.support import litert, tflm_runs
 from tests.support.microcontroller_networks import NETWORKS
 

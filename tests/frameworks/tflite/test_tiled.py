@@ -29,7 +29,7 @@ from optsched.model.tiled import Stage, TiledGraph, Tiling
 from optsched.model.tiling import tiled_graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver.tiling.solve import Tiler
+from optsched.solver.tiling.tiler import Tiler
 from tests.fuzz import tiled_models
 from tests.support import litert, tflm_report, tflm_runs
 from tests.support.microcontroller_networks import mobilenet2, resnet8, unet
