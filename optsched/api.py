@@ -541,6 +541,8 @@ def tile(
     from optsched.solver.tiling.solve import tile as search
 
     clock = Clock.of(choose_limits(limits, named))
+    if not isinstance(model, str | Path | Rows):
+        raise UsageError(f"tile(): model must be str | Path | Rows, got {model!r}")
     if isinstance(model, Rows):
         rows = model.keep_whole(keep_whole).aligned_to(align_rows)
         known = tail if isinstance(tail, Tail) else None

@@ -29,6 +29,8 @@ def _tile(args: argparse.Namespace) -> int:
     from optsched.solver.tiling.solve import tile
 
     common.protect([args.output, args.certificate, args.page], args.graph)
+    if args.output:
+        common.check_ending(args.output, "a tiled model", (".tflite", ".json"))
     asked = _question(args)
     model = read_tilable(args.graph).restricted(_names(args.keep_whole), args.align_rows)
     result = tile(

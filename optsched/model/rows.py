@@ -186,7 +186,8 @@ class Rows:
     def keep_whole(self, names: Iterable[str]) -> Rows:
         """Return the maps with some ops, by name, left whole."""
         ops = list(self.ops)
-        for name in names:
+        # Letters of one name would be taken for names.
+        for name in [names] if isinstance(names, str) else names:
             self.graph.op(name)
             ops[self.graph.op_ids[name]] = "kept whole, as asked"
         return replace(self, ops=tuple(ops))

@@ -36,7 +36,10 @@ class TiledAnswer(GraphAnswer):
         file = self.asked.file or self.asked.graph
         if not isinstance(file, str | Path):
             text = f"{self.path}: {self.holds} needs the untiled model's file (.tflite)"
-            raise UsageError(f"{text}, got graph {file.name!r}; give both files to optsched check")
+            raise UsageError(
+                f"{text}, got graph {file.name!r}; optsched check takes both files, and "
+                "optsched tile -o writes the tiled model"
+            )
         self.rows = read_tilable(file).rows
         self.planned = self.rows.graph
 

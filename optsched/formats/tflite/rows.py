@@ -25,6 +25,7 @@ from optsched.formats.tflite.graph import (
     ELEMENT_BYTES,
     TfliteGraph,
     holds_subgraphs,
+    part_of,
     read_tflite,
 )
 from optsched.formats.tflite.model import Operator, Tensor, integers_of, options_of
@@ -51,7 +52,8 @@ _UNPADDED = (1, 1, 0)
 def read_rows(source: Source, dims: Mapping[str, int] | None = None) -> Rows:
     """Return the row maps of a file's graph.
 
-    Raise `FormatError` if sizes differ from those in the file, or operators run other subgraphs.
+    Raise `FormatError` if sizes differ from those in the file, or are open, or other subgraphs hold
+    tensors.
     """
     if dims:
         raise FormatError("only a model with the sizes stored in it is tiled: leave out --dim")
@@ -62,6 +64,17 @@ def rows_of(made: TfliteGraph, data: bytes) -> Rows:
     """Return the row maps of a model that was read from `data`."""
     if holds_subgraphs(made.model):
         raise FormatError("operators run other subgraphs: TFLite Micro takes no offsets for them")
+    if any(any(part_of(x).sizes) for x in made.model.others):
+        raise FormatError(
+            "TFLite Micro gives offsets of tensors to those of other subgraphs as well: "
+            "leave out the subgraphs that nothing runs"
+        )
+    for tensor in (made.model.tensors[t] for t in made.model.inputs):
+        # An open batch is that in the file: TFLite Micro resizes nothing, and LiteRT does not run a
+        # tiled model with another one.
+        if -1 in tensor.signature[1:]:
+            shape = ", ".join(map(str, tensor.signature))
+            raise FormatError(f"input {tensor.name!r} has open sizes ({shape}): give it a shape")
     return _Maps(made, data).make()
 
 
@@ -132,6 +145,8 @@ class _Maps:
 
     def _without_rows(self, number: int) -> str:
         tensor = self.tensors[number]
+        if tensor.variable:
+            return f"variable {tensor.name!r} keeps its bytes from run to run"
         if tensor.type not in _COPIED:
             return f"TFLite Micro does not slice {tensor.type}"
         if tensor.shape and tensor.shape[0] > 1:

@@ -21,7 +21,7 @@ from optsched.runtime.kernel import kernel
 from optsched.solver.tiling.candidates import candidates
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
-from optsched.solver.tiling.variants import Variant, measured, variants
+from optsched.solver.tiling.variants import Variant, counts_of, measured, variants
 
 OPS = 1 << 16
 """Factor of multiplications, so that fewer ops break ties."""
@@ -127,7 +127,7 @@ def network(
     """
     found = candidates(lattice.rows)
     stages = variants(lattice, found)
-    counts = np.arange(2, bands + 1)
+    counts = counts_of(lattice.rows, bands)
     figures, complete = measured(lattice, stages, counts, clock.share(MEASURE_SHARE))
     positions = lattice.positions
     assert positions is not None

@@ -17,7 +17,7 @@ from optsched.runtime.clock import Clock
 from optsched.solver.tiling.candidates import candidates
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
-from optsched.solver.tiling.variants import Variant, measured
+from optsched.solver.tiling.variants import Variant, counts_of, measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def find_obstacle(rows: Rows, bands: int, clock: Clock) -> Obstacle:
         # Stages that were not listed hold unknown ops; only kept bytes are certain.
         return Obstacle(lattice.live(0), -1)
     stages = tuple(_optimistic(lattice, after, ops) for ops in found.stages)
-    figures, done = measured(lattice, stages, np.arange(2, bands + 1), clock)
+    figures, done = measured(lattice, stages, counts_of(rows, bands), clock)
     if not done:
         return Obstacle(lattice.live(0), -1)
     for stage, rows_ in zip(stages, figures, strict=True):

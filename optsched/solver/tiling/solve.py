@@ -61,7 +61,7 @@ def _check(
         raise UsageError("ask one question: a capacity, extra multiplications, or points")
     if bands < 2:
         raise UsageError(f"a stage has at least 2 bands, got {bands}")
-    if points is not None and points < 2:
+    if points is not None and (not isinstance(points, int) or points < 2):
         raise UsageError(f"a front has at least 2 points, got {points}")
     if extra is not None and not 0 <= extra < 1000:
         raise UsageError(f"extra multiplications must be a fraction of at least 0, got {extra}")

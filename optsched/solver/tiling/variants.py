@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.model.arrays import BoolArray, IntArray
+from optsched.model.rows import RowOp, Rows
 from optsched.runtime.clock import Clock
 from optsched.solver.tiling.candidates import Candidates, packed, stage_arrays
 from optsched.solver.tiling.kernels import FIGURES, stage_loads
@@ -59,6 +60,12 @@ def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
             groups.setdefault(dying, []).append(position)
         found += [Variant(ops, dying, tuple(rows), own) for dying, rows in groups.items()]
     return tuple(found)
+
+
+def counts_of(rows: Rows, bands: int) -> IntArray:
+    """Return numbers of bands up to `bands`, but not above the rows of any result."""
+    tallest = (rows.heights[op.output] for op in rows.ops if isinstance(op, RowOp))
+    return np.arange(2, min(bands, max(tallest, default=0)) + 1)
 
 
 def measured(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
@@ -14,7 +17,7 @@ pytest.importorskip("flatbuffers", reason="test models need it: make test-framew
 import optsched
 from optsched import read_graph
 from optsched.cli.commands import main
-from optsched.errors import PlanError, UsageError
+from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.answers import Asked, open_answer
 from optsched.formats.tflite.graph import read_tflite
 from optsched.formats.tflite.model import read_model
@@ -118,6 +121,7 @@ def test_a_capacity_that_no_tiling_meets_is_refuted(
         (["--keep-whole", "CONV_2D_999"], "op 'CONV_2D_999' is not in graph 'net'"),
         (["--align-rows", "12"], "alignment of rows must be a power of two, got 12"),
         (["--points", "1"], "a front has at least 2 points, got 1"),
+        (["--output", "net.onnx"], "a tiled model is written to a file that ends in .tflite"),
     ],
 )
 def test_questions_that_cannot_be_asked(
@@ -173,6 +177,114 @@ def test_files_that_cannot_be_tiled(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(err.strip().splitlines()) == 1
 
 
+def net_of(**fields: Any) -> TfliteNet:
+    """Return three convolutions; the second one has a large input and a small result."""
+    net = TfliteNet(1, INT8)
+    x = net.input(1, 48, 48, 4, name="x", **fields)
+    net.outputs = [net.conv(net.conv(net.conv(x, 32), 32, stride=2), 4)]
+    return net
+
+
+def other_subgraph() -> TfliteNet:
+    net = net_of()
+    # The interpreter gives it bytes, though nothing runs it.
+    net.more_subgraphs = [net_of()]
+    return net
+
+
+def called_subgraph() -> TfliteNet:
+    net, branch = net_of(), TfliteNet(2, INT8)
+    branch.outputs = [branch.conv(branch.input(1, 24, 24, 4), 4)]
+    net.more_subgraphs = [branch]
+    flag, result = net.input(1, type=6, scale=()), net.outputs[0]
+    net.outputs = [net.op("IF", [flag, result], 1, 24, 24, 4, then=1, otherwise=1)]
+    return net
+
+
+def stateful() -> TfliteNet:
+    net = TfliteNet(1, INT8)
+    state = net.tensor(1, 16, 8, 4, variable=True, name="state")
+    net.outputs = [net.add(net.input(1, 16, 8, 4, name="x"), state)]
+    return net
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        (other_subgraph, "gives offsets of tensors to those of other subgraphs as well"),
+        (called_subgraph, "operators run other subgraphs"),
+        (stateful, "so nothing runs in bands: variable 'state' keeps its bytes from run to run"),
+        (
+            lambda: net_of(signature=(1, -1, -1, 4)),
+            "input 'x' has open sizes (1, -1, -1, 4): give it a shape",
+        ),
+    ],
+)
+def test_models_that_cannot_be_tiled_are_refused_and_nothing_is_written(
+    net: Callable[[], TfliteNet], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "net.tflite"
+    model.write_bytes(net().bytes())
+    files = [tmp_path / name for name in ("out.tflite", "proof.json", "page.html")]
+    options = zip(("-o", "--certificate", "--page"), map(str, files), strict=True)
+    code, out, err = run(capsys, "tile", str(model), *[x for pair in options for x in pair])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not any(file.exists() for file in files)
+    with pytest.raises(OptschedError, match=re.escape(message)):
+        optsched.tile(model, time_limit=5)
+
+
+def test_an_open_batch_is_that_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    litert = pytest.importorskip("ai_edge_litert.interpreter", reason="make test-frameworks")
+    model, tiled = tmp_path / "net.tflite", tmp_path / "tiled.tflite"
+    model.write_bytes(net_of(signature=(-1, 48, 48, 4)).bytes())
+    found = record(capsys, "tile", str(model), "--objective", "head", "-o", str(tiled))
+    assert found["stages"]
+    x = np.random.default_rng(1).integers(-128, 128, (3, 48, 48, 4)).astype(np.int8)
+
+    def outputs(file: Path, batch: int) -> bytes:
+        made = litert.Interpreter(str(file))
+        (at,) = made.get_input_details()
+        made.resize_tensor_input(at["index"], (batch, 48, 48, 4))
+        made.allocate_tensors()
+        made.set_tensor(at["index"], x[:batch])
+        made.invoke()
+        found: bytes = made.get_tensor(made.get_output_details()[0]["index"]).tobytes()
+        return found
+
+    assert outputs(tiled, 1) == outputs(model, 1)
+    assert len(outputs(model, 3)) == 3 * 24 * 24 * 4
+    with pytest.raises(RuntimeError, match="SLICE"):
+        outputs(tiled, 3)
+
+
+def test_numbers_of_bands_above_the_rows_of_all_results_ask_nothing_more(model: Path) -> None:
+    most, more = (
+        optsched.tile(model, bands=bands, extra=0.02, objective="head", time_limit=30)
+        for bands in (96, 10**21)
+    )
+    assert most.status is more.status is optsched.Status.OPTIMAL
+    assert most.best is not None
+    assert more.best is not None
+    assert (most.best.head, most.bound) == (more.best.head, more.bound)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": 3}, "tile(): model must be str | Path | Rows, got 3"),
+        ({"points": 2.5}, "a front has at least 2 points, got 2.5"),
+        ({"keep_whole": "CONV_2D_999"}, "op 'CONV_2D_999' is not in graph 'net'"),
+    ],
+)
+def test_wrong_arguments_of_the_function(model: Path, wrong: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        optsched.tile(**{"model": model, "time_limit": 5, **wrong})
+
+
 def test_the_function_answers_as_the_command(model: Path) -> None:
     result = optsched.tile(model, capacity="110KB", time_limit=20)
     assert result.status is optsched.Status.OPTIMAL
@@ -206,7 +318,7 @@ def test_a_plan_in_row_bands_is_shown_with_its_model(
     _, out, _ = run(capsys, *lines)
     words = " ".join(out.split())
     assert "a plan in row bands needs the untiled model's file (.tflite), got graph 'net'" in words
-    with pytest.raises(UsageError, match=r"got graph 'net'; give both files to optsched check"):
+    with pytest.raises(UsageError, match=r"got graph 'net'; optsched check takes both files"):
         open_answer(plan, Asked(read_graph(model)))
     with pytest.raises(UsageError, match="in row bands; give the untiled model's file as well"):
         optsched.export_plan(plan, tmp_path / "plan.csv", to="csv")
