@@ -16,7 +16,7 @@ PRODUCT = ("optsched", "heuristics")
 # Measured, and 1 % for work that is under way.
 MOST_LINES = {
     "heuristics": 3_960,
-    "optsched": 1_138,
+    "optsched": 1_145,
     "optsched/certificate": 1_603,
     "optsched/check": 5_466,
     "optsched/cli": 4_295,
@@ -24,16 +24,16 @@ MOST_LINES = {
     "optsched/counterexamples": 2_056,
     "optsched/explanation": 892,
     "optsched/fleet": 1_816,
-    "optsched/formats": 19_212,
+    "optsched/formats": 19_270,
     "optsched/joint": 5_436,
     "optsched/measure": 1_667,
-    "optsched/model": 9_123,
+    "optsched/model": 9_137,
     "optsched/ordering": 9_470,
     "optsched/packing": 3_999,
     "optsched/plugins": 9_595,
     "optsched/reports": 5_927,
     "optsched/runtime": 3_552,
-    "optsched/solver": 12_791,
+    "optsched/solver": 13_320,
     "optsched/store": 2_695,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

@@ -252,6 +252,8 @@ class Tail:
     """`slice` and `join`: bytes of one op that slices rows, or joins them, with its constants."""
     joined: int = 0
     """Bytes per tensor that is joined."""
+    first: tuple[int, ...] = ()
+    """By op id, bytes that running an op in bands adds beside its further runs; empty for none."""
     name: str = "tail"
     """Words for reports, such as `"tail of a 32-bit build"`."""
     slack: int = 0
@@ -269,10 +271,11 @@ class Tail:
     def total(self, runs: Mapping[int, int], tensors: int, slices: int, joined: list[int]) -> int:
         """Return the bytes of a tiled model.
 
-        `runs`: further runs by op id. `tensors`: tensors in the slab beyond those of the untiled
-        model. `slices`: number of ops that slice. `joined`: number of tensors of each op that
-        joins.
+        `runs`: further runs of each op in bands, by id. `tensors`: tensors in the slab beyond those
+        of the untiled model. `slices`: number of ops that slice. `joined`: number of tensors of
+        each op that joins.
         """
         more = sum(self.ops[v] * count for v, count in runs.items())
+        more += sum(self.first[v] for v in runs) if self.first else 0
         joins = self.join * len(joined) + self.joined * sum(joined)
         return self.model + more + self.tensor * tensors + self.slice * slices + joins

@@ -6,16 +6,21 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from optsched.errors import UsageError
 from optsched.model.rows import Rows, Tail
 from optsched.runtime import clock
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.status import Status
+from optsched.solver.tiling.candidates import candidates
+from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import non_dominated
 from optsched.solver.tiling.solve import tile
+from optsched.solver.tiling.variants import anchored, measured, variants
 from tests.support.row_maps import random_rows
 
 
@@ -61,6 +66,25 @@ def test_stages_at_several_positions_are_not_left_out() -> None:
     # 240 bytes were proved once, with the load of a stage's first count in place of the least one.
     found = tile(random_rows(5439), extra=0.0, bands=3, objective="head", limits=Limits(seconds=20))
     assert found.bound <= 224
+
+
+def test_stages_measured_together_have_the_figures_that_each_has_alone() -> None:
+    compared, counts, clock_ = 0, np.arange(2, 7), Clock.of(Limits(seconds=60))
+    for seed in range(40):
+        lattice = Lattice(random_rows(seed, ops=6))
+        stages = variants(lattice, candidates(lattice.rows))
+        found, done = measured(lattice, stages, counts, clock_)
+        assert done
+        for stage, figures in zip(stages, found, strict=True):
+            ((alone,), _) = measured(lattice, (stage,), counts, clock_)
+            possible = alone[:, FIGURES.down] >= 0
+            assert (alone[possible] == figures[possible]).all()
+            assert (figures[~possible, FIGURES.down] < 0).all()
+            compared += int(possible.sum())
+        wanted = found[:, :, FIGURES.down] >= 0
+        enough = anchored(lattice, stages, counts, clock_, wanted)
+        assert (enough[wanted][:, : FIGURES.cost] >= found[wanted][:, : FIGURES.cost]).all()
+    assert compared > 1000
 
 
 def test_a_tail_that_grows_leaves_a_model_untiled() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from optsched.formats.tflite.graph import ALIGNMENT, TfliteGraph
 from optsched.formats.tflite.model import Operator, read_model
 from optsched.formats.tflite.rows import RESHAPED
@@ -15,7 +17,8 @@ from optsched.model.tiled import TiledGraph
 def tail_of(made: TfliteGraph, data: bytes, pointer: int) -> Tail:
     """Return the tail of a model, and the bytes of each thing that tiling adds to it.
 
-    A sum is that of :func:`arena_tail` for the tiled file, or up to 30 bytes less: alignments.
+    A sum is that of :func:`arena_tail` for the tiled file, or less: up to 30 bytes of alignments,
+    and constants that several operators share.
 
     `made`, `data`: the untiled model, and its file. `pointer`: bytes of a pointer: 4 on
     microcontrollers, 8 in the Python package's interpreter.
@@ -31,6 +34,7 @@ def tail_of(made: TfliteGraph, data: bytes, pointer: int) -> Tail:
     def exact(tiled: TiledGraph, plan: Plan) -> int:
         return arena_tail(read_model(write_tiled(data, made, tiled, plan)), pointer).tail
 
+    first, left = _operands(made, entry)
     slice_, join = (
         operator_bytes(Operator(0, kind, (), ()), (), pointer)
         for kind in ("SLICE", "CONCATENATION")
@@ -44,6 +48,30 @@ def tail_of(made: TfliteGraph, data: bytes, pointer: int) -> Tail:
         slice=slice_ + 2 * entry,
         join=join,
         name=f"tail with pointers of {pointer} bytes",
-        slack=2 * ALIGNMENT - 2,
+        first=first,
+        slack=2 * ALIGNMENT - 2 + left,
         exact=exact,
     )
+
+
+def _operands(made: TfliteGraph, entry: int) -> tuple[tuple[int, ...], int]:
+    """Return by op what the constant that says its rows adds if it stays in the file.
+
+    It goes if all operators that share it run in bands; each then saves a part of its entry. The
+    second value is the most bytes by which these parts are too much.
+    """
+    model = made.model
+    named = [(op, RESHAPED[op.kind]) for op in made.operators if op and op.kind in RESHAPED]
+    says_rows = Counter(op.inputs[i] for op, i in named if i < len(op.inputs))
+    uses = Counter(t for op in model.operators for t in op.inputs)
+    parts = {
+        t: -(-entry // count)
+        for t, count in says_rows.items()
+        if uses[t] == count and t not in model.outputs
+    }
+    first = [0] * len(made.operators)
+    for v, op in enumerate(made.operators):
+        if op and op.kind in RESHAPED and RESHAPED[op.kind] < len(op.inputs):
+            first[v] = entry - parts.get(op.inputs[RESHAPED[op.kind]], 0)
+    left = sum((says_rows[t] - 1) * part for t, part in parts.items())
+    return tuple(first), left

@@ -225,7 +225,8 @@ def _banded(
     table[:, 3] = (found[:, FIGURES.cost] - cost[stage]) * OPS + added
     runs = np.array([sum(tail.ops[v] for v in x.ops) for x in stages], np.int64)
     ops = np.array([len(x.ops) for x in stages], np.int64)
-    table[:, 4] = _tails(tail, runs[stage], ops[stage], counts[column], found)
+    first = np.array([sum(tail.first[v] for v in x.ops if tail.first) for x in stages], np.int64)
+    table[:, 4] = first[stage] + _tails(tail, runs[stage], ops[stage], counts[column], found)
     table[:, 5], table[:, 6] = stage, column
     return table
 

@@ -119,6 +119,11 @@ class Lattice:
                 found.append(Span(b, buffer.size, made, mask, graph.kept[b], least))
         return found
 
+    @cached_property
+    def partial(self) -> list[Span]:
+        """The buffers with rows that some users leave unread."""
+        return [span for span in self.spans if span.size > span.least]
+
     def live(self, position: int) -> int:
         """Return the bytes live between two ops, at least."""
         return sum(
@@ -134,8 +139,8 @@ class Lattice:
         # It reads all rows, also those that others leave unread.
         more = sum(
             span.size - span.least
-            for span in self.spans
-            if span.size > span.least and span.users >> v & 1 and span.users & position
+            for span in self.partial
+            if span.users >> v & 1 and span.users & position
         )
         return live + more + sum(buffer.size for buffer in own if not buffer.external)
 
@@ -144,9 +149,8 @@ class Lattice:
         rest = ~(position | ops)
         return sum(
             span.size - span.least
-            for span in self.spans
-            if span.size > span.least
-            and span.users & ops
+            for span in self.partial
+            if span.users & ops
             and span.users & rest
             and not (span.users & position or span.made & ops)
         )

@@ -3,7 +3,7 @@
 A stage whose input lies at the high end runs downwards: the input dies from its low bytes, and the
 result grows from the low end. The next stage runs upwards. An op that runs as it is takes its data
 to the other end as well. So each position of the network is there twice, once per end, and a load
-is that of a packing with these ends (:mod:`optsched.solver.tiling.kernels`). Paths found here are
+is that of a packing with these ends (:mod:`optsched.solver.tiling.anchored`). Paths found here are
 packed in most cases. They prove nothing, since other packings may be better.
 """
 
@@ -19,7 +19,7 @@ from optsched.runtime.clock import Clock
 from optsched.solver.tiling.arcs import OUT_OF_REACH, Arcs, Network
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.paths import Path
-from optsched.solver.tiling.variants import measured
+from optsched.solver.tiling.variants import anchored
 
 MEASURE_SHARE = 0.3
 """Part of the time for the anchored bytes of stages."""
@@ -64,12 +64,14 @@ class Sides:
 
 def sides(net: Network, clock: Clock) -> Sides:
     """Return the arcs of a network by ends of the slab, with the loads of known packings."""
-    is_stage = net.what[:, 1] >= 0
+    # Arcs that others beat in load, tail and extra are left out: most of them.
+    is_open = net.arcs.load < OUT_OF_REACH
+    is_stage = (net.what[:, 1] >= 0) & is_open
     stage, count = net.what[is_stage].T
     wanted = np.zeros((len(net.stages), len(net.counts)), bool)
     wanted[stage, count] = True
     share = clock.share(MEASURE_SHARE)
-    figures, _ = measured(net.lattice, net.stages, net.counts, share, wanted)
+    figures = anchored(net.lattice, net.stages, net.counts, share, wanted)
     columns = slice(FIGURES.down, FIGURES.up + 1)
     more = figures[stage, count, columns] - net.figures[stage, count, columns]
     loads = net.ways.copy()
@@ -77,15 +79,15 @@ def sides(net: Network, clock: Clock) -> Sides:
     loads[is_stage] += np.where(
         figures[stage, count, columns] > 0, np.maximum(more, 0), OUT_OF_REACH
     )
-    arcs, number = net.arcs, np.arange(len(net.what))
-    stays = _stays(net)
+    arcs, number = net.arcs, np.flatnonzero(is_open)
+    stays = _stays(net)[is_open]
     tables = [
         _rows(net, arcs_, way, way if same else 1 - way, loads[arcs_, way])
         for way in range(2)
         for same, arcs_ in ((False, number[~stays]), (True, number[stays]))
     ]
     # A small op may leave its data at the same end, beyond what it reads.
-    small = number[~is_stage]
+    small = np.flatnonzero(is_open & ~is_stage)
     tables += [_rows(net, small, way, way, 2 * net.ways[small, 0]) for way in range(2)]
     last = 2 * len(arcs.ptr) - 1
     zero = [(0, 1), (0, 2), (last - 2, last), (last - 1, last)]

@@ -103,11 +103,18 @@ class Tiler:
         plan = _same_plan(self.rows, tiled, result.plan)
         return self._point(Realized(tiled, plan, tiled.head(plan), 0), 0)
 
-    def _point(self, made: Realized, extra: int) -> TilingPoint:
+    def _point(self, made: Realized, extra: int, most: int = FAR) -> TilingPoint:
+        """Return a plan as a point. If it has more than `most` bytes, its tail is a sum."""
+        tail = made.tiled.tail(self.tail)
+        point = TilingPoint(made.tiled, made.plan, made.head, tail, extra)
+        # The exact tail is that of the written file, which takes longer than all else. It is not
+        # below the sum.
+        if self.size(point) > most:
+            return point
         check_tiled(made.tiled, made.plan)
-        exact = self.tail.exact or (lambda tiled, _: tiled.tail(self.tail))
-        tail = exact(made.tiled, made.plan)
-        return TilingPoint(made.tiled, made.plan, made.head, tail, extra)
+        if self.tail.exact is None:
+            return point
+        return replace(point, tail=self.tail.exact(made.tiled, made.plan))
 
     def _refined(self, find: Callable[[Branch], Path | None]) -> Callable[[Branch], Path | None]:
         """Return a search that finds no path with a stage whose load cannot be packed."""
@@ -121,17 +128,23 @@ class Tiler:
         return refined
 
     def plan(
-        self, path: Path, size: int, *, thorough: bool = False, decide: bool = False
+        self,
+        path: Path,
+        size: int,
+        *,
+        most: int = FAR,
+        thorough: bool = False,
+        decide: bool = False,
     ) -> TilingPoint:
-        """Return the plan of a path; `size` bytes are enough."""
+        """Return the plan of a path; `size` bytes are enough, more than `most` are of no use."""
         share, enough = self.clock.share(POINT_SHARE), size - path.tail
         made = realize(self.net, path, enough, share, thorough=thorough, decide=decide)
-        return self._point(made, path.extra)
+        return self._point(made, path.extra, most)
 
-    def _at_ends(self, path: Path) -> TilingPoint:
+    def _at_ends(self, path: Path, most: int) -> TilingPoint:
         """Return the plan of a path whose packing is known, in its directions."""
         own, ways = self.sides.resolved(path)
-        return self._point(realize_in(self.net, own, ways, self.clock), path.extra)
+        return self._point(realize_in(self.net, own, ways, self.clock), path.extra, most)
 
     def within(self, size: int) -> TilingPoint | None:
         """Return the cheapest plan found of at most `size` bytes, with a bound on its cost."""
@@ -170,7 +183,7 @@ class Tiler:
             bound = value if is_proof else bound
             if best is not None and value >= best.extra:
                 return best, bound
-            point = self.plan(path, size, thorough=thorough, decide=True)
+            point = self.plan(path, size, most=size, thorough=thorough, decide=True)
             if self.size(point) <= size:
                 return point, bound
             # Stages that no load needs are left out, but they may help a packing.
@@ -195,7 +208,7 @@ class Tiler:
                 if path.arcs in tried:
                     continue
                 tried.add(path.arcs)
-                point = self._at_ends(path)
+                point = self._at_ends(path, size)
                 if self.size(point) <= size:
                     best = point
                     break
@@ -235,7 +248,7 @@ class Tiler:
                 continue
             if best is not None and path.extra >= best.extra:
                 break
-            point = self._at_ends(path)
+            point = self._at_ends(path, size)
             if self.size(point) <= size:
                 found, low = point, max(path.load, limit)
                 if number == 0:
@@ -253,7 +266,7 @@ class Tiler:
             path = self.known.smallest(extra, self.size(best) - 1 - number)
             if path is None or self.clock.expired():
                 break
-            best = min(best, self._at_ends(path), key=self.size)
+            best = min(best, self._at_ends(path, self.size(best) - 1), key=self.size)
         for thorough in (False, True):
             if bound is not None and self.size(best) <= bound + self.slack:
                 break
@@ -275,10 +288,11 @@ class Tiler:
             bound = value if is_proof else bound
             if value >= self.size(best) - self.slack:
                 return best, bound
-            point = self.plan(path, value, thorough=thorough)
+            most = self.size(best) - 1
+            point = self.plan(path, value, most=most, thorough=thorough)
             best = min(best, point, key=self.size)
             if self.size(best) > value + self.slack:
-                best = min(best, self._lean(point, extra), key=self.size)
+                best = min(best, self._lean(point, extra, most), key=self.size)
             enough = self.size(best) - self.slack
             is_proof = False
             if enough <= value or self.clock.expired():
@@ -289,13 +303,13 @@ class Tiler:
         is_proof &= not self.clock.expired()
         return best, self.size(best) - self.slack if is_proof else bound
 
-    def _lean(self, point: TilingPoint, extra: int) -> TilingPoint:
+    def _lean(self, point: TilingPoint, extra: int, most: int) -> TilingPoint:
         """Return a plan with the head of another one, and with the least tail that head allows."""
         paths = self.paths.within(point.head, extra=extra)
         path = min(paths, key=lambda x: (x.tail, x.extra), default=None)
         if path is None or path.tail + point.head >= self.size(point) - self.slack:
             return point
-        return self.plan(path, point.head + path.tail)
+        return self.plan(path, point.head + path.tail, most=most)
 
     def front(self, points: int) -> list[TilingPoint]:
         """Return plans from the untiled one to the smallest, without those that others beat."""

@@ -6,6 +6,7 @@ on in the same stage before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,18 @@ import numpy as np
 from optsched.model.arrays import BoolArray, IntArray
 from optsched.model.rows import RowOp, Rows
 from optsched.runtime.clock import Clock
+from optsched.solver.tiling.anchored import anchored_loads
 from optsched.solver.tiling.candidates import Candidates, packed, stage_arrays
-from optsched.solver.tiling.kernels import FIGURES, stage_loads
+from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
+from optsched.solver.tiling.loads import stage_loads
 
 BATCH = 200
 """Variants measured between two looks at the clock."""
 WORK = 100
 """Runs of an op in a band per unit of work."""
+READERS = 4
+"""Ops of a stage, as a rule, up to the last one that reads an input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +74,56 @@ def counts_of(rows: Rows, bands: int) -> IntArray:
 
 
 def measured(
+    lattice: Lattice, rows: tuple[Variant, ...], counts: IntArray, clock: Clock
+) -> tuple[IntArray, bool]:
+    """Return the figures of variants with all counts, and False if time ended before the last."""
+    found = np.full((len(rows), len(counts), len(FIGURES)), -1, np.int64)
+    # Stages with the same last op are measured together.
+    turn = sorted(range(len(rows)), key=lambda t: rows[t].ops[-1])
+    part = np.full_like(found, -1)
+    done = True
+    if len(rows) and len(counts):
+        packed_rows = _packed([rows[t] for t in turn])
+        arrays, listed = stage_arrays(lattice.rows), np.array([*lattice.place], np.int64)
+        for first in range(0, len(found), BATCH):
+            if clock.expired():
+                done = False
+                break
+            here = part[first : first + BATCH]
+            work = (len(here) * READERS + len(listed)) * int(counts.sum())
+            run = stage_loads.for_work(work)
+            run(arrays, listed, *packed_rows, counts, first, here)
+            clock.spend(work // WORK)
+    found[turn] = part
+    return found, done
+
+
+def anchored(
     lattice: Lattice,
     rows: tuple[Variant, ...],
     counts: IntArray,
     clock: Clock,
-    wanted: BoolArray | None = None,
-) -> tuple[IntArray, bool]:
-    """Return the figures of variants with all counts, and False if time ended before the last.
+    wanted: BoolArray,
+) -> IntArray:
+    """Return the anchored bytes of variants, shape `(stages, counts, 5)`; -1 if not `wanted`.
 
-    With `wanted`, shape `(stages, counts)`, the loads are anchored bytes, of these counts only.
+    `wanted` has the shape `(stages, counts)`. Those that time left out are 0.
     """
     found = np.full((len(rows), len(counts), len(FIGURES)), -1, np.int64)
-    if anchored := wanted is not None:
-        found[wanted] = 0
+    found[wanted] = 0
     if not len(rows) or not len(counts):
-        return found, True
-    arrays = stage_arrays(lattice.rows)
-    ptr, ops = packed([row.ops for row in rows])
-    dying_ptr, dying = packed([row.dying for row in rows])
+        return found
+    arrays, packed_rows = stage_arrays(lattice.rows), _packed(rows)
+    sizes = np.diff(packed_rows[0]) * (wanted * counts).sum(axis=1)
     for first in range(0, len(found), BATCH):
         if clock.expired():
-            return found, False
-        part = found[first : first + BATCH]
-        work = int((ptr[first + len(part)] - ptr[first]) * counts.sum())
-        run = stage_loads.for_work(work)
-        run(arrays, ptr, ops, dying_ptr, dying, counts, first, anchored, part)
+            break
+        work = int(sizes[first : first + BATCH].sum())
+        run = anchored_loads.for_work(work)
+        run(arrays, *packed_rows, counts, first, found[first : first + BATCH])
         clock.spend(work // WORK)
-    return found, True
+    return found
+
+
+def _packed(rows: Sequence[Variant]) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    return *packed([row.ops for row in rows]), *packed([row.dying for row in rows])

@@ -108,6 +108,31 @@ def test_the_sum_for_the_tail_is_that_of_the_file_less_an_alignment() -> None:
                 assert exact - 30 - 4 * resized <= found <= exact
 
 
+def padded(net: TfliteNet, x: int, pads: int) -> int:
+    n, h, w, c = net.shape(x)
+    return net.op("PAD", [x, pads], n, h + 2, w + 2, c)
+
+
+@pytest.mark.parametrize("bands", [(0, 0, 0), (4, 0, 0), (4, 0, 2), (4, 3, 2)])
+def test_constants_that_ops_share_stay_until_all_of_them_run_in_bands(
+    bands: tuple[int, ...],
+) -> None:
+    net = TfliteNet(1, INT8)
+    values = np.array([0, 0, 1, 1, 1, 1, 0, 0], "<i4").tobytes()
+    pads = net.tensor(4, 2, type=INT32, data=values)
+    x = net.input(1, 12, 4, 2)
+    for _ in range(3):
+        x = padded(net, net.conv(x, 2), pads)
+    net.outputs = [x]
+    stages = [Stage((2 * k + 1,), count) for k, count in enumerate(bands) if count]
+    made, tiled, _, written = tile(net.bytes(), *stages)
+    assert len(made.graph.ops) == 6
+    for pointer in (4, 8):
+        tail = tail_of(made, net.bytes(), pointer)
+        exact = arena_tail(read_model(written), pointer).tail
+        assert 0 <= exact - tiled.tail(tail) <= tail.slack < 60
+
+
 def small() -> TfliteNet:
     """x (8 rows) -> a -> y, convolutions of 3 rows."""
     net = TfliteNet(1, INT8)
