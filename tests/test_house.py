@@ -19,7 +19,7 @@ MOST_LINES = {
     "optsched": 1_145,
     "optsched/certificate": 1_603,
     "optsched/check": 5_466,
-    "optsched/cli": 4_295,
+    "optsched/cli": 4_271,
     "optsched/compare": 2_445,
     "optsched/counterexamples": 2_056,
     "optsched/explanation": 892,

@@ -1,4 +1,4 @@
-"""The command solve: an order and offsets for a graph, with bounds and proofs."""
+"""The command solve: order and offsets for a graph or a module, with bounds and proofs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.module import solve_module
 from optsched.cli.options import (
     GRAPH,
     GRAPH_MODEL,
@@ -31,11 +30,18 @@ from optsched.runtime.limits import Proof
 if TYPE_CHECKING:
     from optsched.formats.format import Session
     from optsched.model.graph import Graph
+    from optsched.model.module import Module
+    from optsched.solver.module_result import ModuleResult
     from optsched.solver.result import Result
 
 
 PATIENCE = 10.0
 """Most seconds to wait for what the model's runtime holds, after the search."""
+_OF_ONE_GRAPH = (
+    *("first", "last", "keep_order", "baseline", "max_moved", "fewest_moves", "independent"),
+    *("pool", "warm_start", "keep_trace"),
+)
+"""Options that a module of several computations excludes."""
 
 
 def _solve(args: argparse.Namespace) -> int:
@@ -53,7 +59,7 @@ def _solve(args: argparse.Namespace) -> int:
     _refuse_pairs(args)
     module = common.read_module(args, args.graph)
     if module.calls:
-        return solve_module(args, module)
+        return _solve_module(args, module)
     graph = module.graphs[module.entry]
     common.protect([args.output, args.certificate], args.graph, args.warm_start, args.baseline)
     # The baseline is read before rules, which may refer to its sequence.
@@ -163,6 +169,58 @@ def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         common.show(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound
     return {"rung": written.rung, "bound": bound, "missing": written.missing}
+
+
+def _solve_module(args: argparse.Namespace, module: Module) -> int:
+    """Plan all computations of a module; print the result and write the plan."""
+    from optsched.compare.saving import figures_of
+    from optsched.formats import write_module_plan
+    from optsched.reports.module import module_claims, module_record, module_text
+    from optsched.solver import module as solver
+
+    # Options that name ops of one graph have no meaning for several computations.
+    if given := common.given(args, *_OF_ONE_GRAPH):
+        raise UsageError(f"{module.name} is a module of computations: no {given[0]} for it")
+    common.protect([args.output, args.certificate], args.graph)
+    with ProgressLine(seconds=common.limits(args).seconds) as show:
+        found = solver.solve_module(
+            module,
+            objective=args.objective,
+            capacity=common.capacity(args),
+            engine=args.engine,
+            limits=common.clock(args),
+            on_event=show,
+        )
+    record = module_record(found)
+    text = add_saving(module, record, module_text(found, record), **figures_of(found))
+    try:
+        # Written inside the try block, and printed in any case: the result must not be lost.
+        if args.output:
+            if module.results_inside:
+                raise UsageError(f"{args.output}: {module.name} has orders only, and no offsets")
+            if found.plans is not None:
+                write_module_plan(found.plans, args.output, module, module_claims(found))
+        if args.certificate:
+            note = record["certificate"] = _certify_module(args, found)
+            text += f"\n  certificate: no orders below {note['bound']:,} bytes"
+    finally:
+        common.print_result(args, record, text)
+    return common.exit_code(found.status, found.entry.stop_reason)
+
+
+def _certify_module(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
+    """Write certificates of the bounds on the peaks; print a note if one proves less."""
+    from optsched.certificate import certify_module
+    from optsched.formats import write_module_certificate
+
+    limits = common.certificate_clock(args, found.entry.stop_reason)
+    written = certify_module(found.module, found.orders, found.peak_bounds, limits=limits)
+    for name, row in written.items():
+        if row.missing:
+            common.show(f"optsched: certificate of {name}: {row.missing}", sys.stderr)
+    certificates = {name: row.certificate for name, row in written.items()}
+    write_module_certificate(certificates, args.certificate, found.module)
+    return {"bound": certificates[found.module.entry].bound}
 
 
 SOLVE = Command(

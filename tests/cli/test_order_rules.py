@@ -9,7 +9,7 @@ import pytest
 
 from optsched.cli import main
 from optsched.formats.native import graph_document
-from tests.solver.test_moves import towers
+from tests.support.families.small import swelling
 
 GRAPH = "towers.json"
 
@@ -17,7 +17,7 @@ GRAPH = "towers.json"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / GRAPH).write_text(json.dumps(graph_document(towers())))
+    (tmp_path / GRAPH).write_text(json.dumps(graph_document(swelling())))
     assert main(["solve", GRAPH, "-o", "best.json"]) == 0
     return tmp_path
 
