@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.opening import open_source
 from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.model.fused import Bytes, FusedGraph, Triple
+from optsched.model.saving import Saving
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.fold import fold
 
@@ -130,23 +131,11 @@ class StatedSplit:
 
 _FIGURES = ("peak", "kernels", "traffic")
 _SPLIT_KEYS = {
-    *(
-        "format",
-        "graph",
-        "instance",
-        "saving",
-        "all_fused",
-        "best_split",
-        "bound",
-        "proved",
-        "front",
-    ),
-    *("stop_reason", "branches", "solves", "seconds", "knee", "whole", "memory_model"),
+    *("format", "graph", "instance", "saving", "all_fused", "best_split", "bound", "proved"),
+    *("front", "stop_reason", "branches", "solves", "seconds", "knee", "whole", "memory_model"),
     *("versions", "certificate", "before"),
 }
-_SAVING_KEYS = {
-    *("quantity", "noun", "before", "after", "bound", "against", "method", "among", "saved"),
-}
+_SAVING_KEYS = {*(field.name for field in fields(Saving)), "saved"}
 
 
 def read_split_document(document: object) -> StatedSplit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import TYPE_CHECKING
 
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
@@ -18,6 +18,12 @@ from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
 from optsched.solver.recompute.regions import Checkpoints, checkpoints
 from optsched.solver.status import Status, judge
+
+if TYPE_CHECKING:
+    # Type checkers take no other descriptor where a parameter wants an object with a property.
+    cached_property = property
+else:
+    from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True)
