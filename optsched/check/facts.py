@@ -141,13 +141,14 @@ def steps_of_order(graph: Graph, order: Sequence[int]) -> list[int]:
     Raise `PlanError` if an op is missing, unknown, listed twice, or listed before one that it
     needs.
     """
-    step: list[int | None] = [None] * len(graph.ops)
+    count, before = len(graph.ops), graph.predecessors
+    step: list[int | None] = [None] * count
     for position, v in enumerate(order):
-        if not 0 <= v < len(graph.ops):
+        if not 0 <= v < count:
             raise PlanError(f"step {position}: unknown op number {v}")
         if step[v] is not None:
             raise PlanError(f"op {graph.ops[v].name!r} runs twice, at steps {step[v]}, {position}")
-        for u in graph.predecessors[v]:
+        for u in before[v]:
             if step[u] is None:
                 raise PlanError(
                     f"op {graph.ops[v].name!r} (step {position}) runs before "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from optsched.check.facts import Extent
 from optsched.check.rules.groups import check_same_offset
-from optsched.check.rules.overlap import Rectangle, check_overlap
+from optsched.check.rules.overlap import Rectangle, check_overlap, is_free
 from optsched.check.rules.pairs import check_pairs
 from optsched.check.rules.places import check_place
 from optsched.errors import PlanError
@@ -77,7 +77,9 @@ def check_packing(
     found = _check_places(problem, place)
     for group in problem.must_share:
         check_same_offset(group, place, problem.names)
-    check_overlap([row for row, _ in filled_rectangles(problem, place)])
+    filled = [row for row, _ in filled_rectangles(problem, place)]
+    if not is_free([row[:2] for row in filled], [row[2:4] for row in filled]):
+        check_overlap(filled)
     if len(problem.keep_apart):
         check_pairs(problem.keep_apart.tolist(), whole_extents(problem, place), problem.names)
     if slab is not None and slab != found:

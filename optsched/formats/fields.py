@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
 from reprlib import Repr
 from typing import Any
 
@@ -12,6 +13,7 @@ from optsched.runtime.text import nearest
 
 # A sentinel of its own, as a default may be None.
 _REQUIRED: Any = object()
+_TEXT = frozenset([str])
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring = 3, 4, 4, 60
 _NEWER = "this file may need a newer optsched"
@@ -65,9 +67,10 @@ class Record:
     def texts(self, key: str, default: list[str] = _REQUIRED) -> list[str]:
         """Return a field that is an array of strings."""
         items = self.items(key, default)
-        for item in items:
-            if not isinstance(item, str):
-                raise FormatError(f"{self.where}: {key} holds {show(item)}, expected strings")
+        if not _TEXT.issuperset(map(type, items)):
+            for item in items:
+                if not isinstance(item, str):
+                    raise FormatError(f"{self.where}: {key} holds {show(item)}, expected strings")
         return items
 
     def mapping(self, key: str, default: dict[str, Any] = _REQUIRED) -> dict[str, Any]:
@@ -114,8 +117,10 @@ def json_bytes(
     encode = json.JSONEncoder(separators=separators).encode
     for key, value in document.items():
         if isinstance(value, list) and value and (rows is None or key in rows):
-            lines = ",\n".join(["  " + encode(row) for row in value])
-            text = f"[\n{lines}\n ]"
+            # As `encode` writes text, without a call per name.
+            is_text = _TEXT.issuperset(map(type, value))
+            lines = ",\n  ".join(map(encode_basestring_ascii if is_text else encode, value))
+            text = f"[\n  {lines}\n ]"
         else:
             text = json.dumps(value)
         parts.append(f" {json.dumps(key)}: {text}")

@@ -147,10 +147,10 @@ def read_places(graph: Graph, top: Record) -> Plan:
     """Return the plan whose order, offsets and pools a document names; only names are checked."""
     names = top.texts("order")
     # All at once; the error about one that is not in the graph names it.
-    if not graph.op_ids.keys() >= set(names):
-        for name in names:
-            _planned_id(graph, graph.op_ids, name, "op")
-    order = tuple(map(graph.op_ids.__getitem__, names))
+    try:
+        order = tuple(map(graph.op_ids.__getitem__, names))
+    except KeyError:
+        order = tuple(_planned_id(graph, graph.op_ids, name, "op") for name in names)
     offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
     pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
     return Plan(order, offsets, pools)
@@ -182,7 +182,7 @@ def _read_event(number: int, value: object) -> dict[str, Any]:
 def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:
     roots, ids = graph.roots, list(map(graph.buffer_ids.get, record.value))
     # All at once; the error about a name says what is wrong with it.
-    if None in ids or any(roots[b] != b for b in ids if b is not None):
+    if None in ids or [roots[b or 0] for b in ids] != ids:
         ids = [_planned_root(graph, name, "an offset") for name in record.value]
     placed: list[int | None] = [None] * len(graph.buffers)
     for b, (name, offset) in zip(ids, record.value.items(), strict=True):

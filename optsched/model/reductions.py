@@ -92,6 +92,9 @@ class ByPool(tuple[IntArray, ...]):
     @classmethod
     def of(cls, pools: Sequence[str]) -> ByPool:
         """Return the reduction for the pool of each buffer; pools in ascending order."""
+        if len(set(pools)) == 1:
+            # As nearly always; a list of numbers per pool takes long for many buffers.
+            return cls([np.arange(len(pools))])
         rows: dict[str, list[int]] = {}
         for i, pool in enumerate(pools):
             rows.setdefault(pool, []).append(i)
