@@ -24,7 +24,7 @@ MOST_LINES = {
     "optsched/counterexamples": 2_056,
     "optsched/explanation": 892,
     "optsched/fleet": 1_816,
-    "optsched/formats": 19_259,
+    "optsched/formats": 19_253,
     "optsched/joint": 5_436,
     "optsched/measure": 1_667,
     "optsched/model": 9_137,

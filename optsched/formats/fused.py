@@ -182,7 +182,7 @@ def _groups(record: Record) -> list[list[str]]:
 def write_fusion_certificate(
     certificate: FusionCertificate, path: str | Path, fused: FusedGraph
 ) -> None:
-    """Write a certificate as JSON; :func:`read_fusion_certificate` reads it."""
+    """Write a certificate as JSON; :func:`read_fusion_document` reads it."""
     document = {
         "format": CERTIFICATE_FORMAT,
         "graph": certificate.graph,
@@ -190,12 +190,6 @@ def write_fusion_certificate(
         "tree": fold((certificate.tree, _NONE), _parts, partial(_part_document, fused)),
     }
     write_bytes(path, f"{json.dumps(document, separators=(',', ':'))}\n".encode())
-
-
-def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertificate:
-    """Return the certificate of a file, without checking it."""
-    with errors_named(label_of(path)):
-        return read_fusion_document(fused, open_source(path).document)
 
 
 def read_fusion_document(fused: FusedGraph, document: object) -> FusionCertificate:

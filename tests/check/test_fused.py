@@ -22,7 +22,8 @@ from optsched.check.fused import (
     check_split,
 )
 from optsched.errors import FormatError, PlanError
-from optsched.formats.fused import read_fusion_certificate, write_fusion_certificate
+from optsched.formats.fused import read_fusion_document, write_fusion_certificate
+from optsched.formats.opening import open_source
 from optsched.model.fused import FusedGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -124,12 +125,12 @@ def test_no_changed_leaf_proves_more(tmp_path: Path) -> None:
     for graph, certificate in itertools.islice(branched(), 2):
         path = tmp_path / "proof.json"
         write_fusion_certificate(certificate, path, graph)
-        assert read_fusion_certificate(path, graph) == certificate
+        assert read_fusion_document(graph, open_source(path).document) == certificate
         for _, document in corruptions(graph.graph, json.loads(path.read_text())):
             path.write_text(json.dumps(document))
             tried += 1
             try:
-                read = read_fusion_certificate(path, graph)
+                read = read_fusion_document(graph, open_source(path).document)
             except (FormatError, PlanError):
                 refused += 1
                 continue
