@@ -73,7 +73,10 @@ def _info_of_packing(args: argparse.Namespace) -> int:
     record = packing_facts(table)
     saved = packing_saving(table, None, record["bound"])
     record["saving"] = saved.to_dict()
-    common.print_result(args, record, f"{saved}\n{packing_info_text(record)}")
+    # Nothing was searched, so "no plan found" would be wrong.
+    least = f"slab at least {record['bound']:,} bytes"
+    first = saved if saved.before is not None else least
+    common.print_result(args, record, f"{first}\n{packing_info_text(record)}")
     return common.OK
 
 

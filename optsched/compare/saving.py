@@ -26,12 +26,16 @@ from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.held import fused_among, held_among
 from optsched.model.graph import Graph
 from optsched.model.module import Module
+from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import sum_of_slabs
 from optsched.model.reductions import ByPool
 from optsched.model.saving import Saving
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.module_result import ModuleResult
 from optsched.solver.result import Result
+
+MOST_BESIDE = 4e7
+"""Most pairs of buffers that are live together for which greedy packing by size is run."""
 
 
 def own_methods(paths: Iterable[str]) -> list[str]:
@@ -253,16 +257,25 @@ def packing_saving(
     """Return the saving of a packing against the offsets of its file, or against greedy by size.
 
     `slab` and `bound` are in bytes, `slab` None without a packing. With pools, each buffer counts
-    in the pool that its row names. `among` are the packings that the bound is about, in words.
+    in the pool that its row names. `among` are the packings that the bound is about, in words. A
+    packing too large for greedy by size in about a second is compared with nothing.
     """
     problem = table.problem
     pools = ByPool.of(table.pools or [""] * len(problem))
     held, against, method = _slab_in_file(table, pools), "the file's offsets", "recorded"
-    if held is None:
+    if held is None and _beside(problem) <= MOST_BESIDE:
         offsets = pack_apart(problem, pools, PACKINGS[DEFAULT_PACKING])
         held = sum_of_slabs(problem, pools, offsets)
         against, method = "greedy packing by size", DEFAULT_PACKING
     return Saving(Objective.SLAB, "slab", held, slab, bound, against, method, among)
+
+
+def _beside(problem: PackingProblem) -> float:
+    """Return about how many pairs of buffers are live together."""
+    if not len(problem):
+        return 0.0
+    lived = float((problem.end - problem.start).sum())
+    return len(problem) * lived / max(1, int(problem.end.max() - problem.start.min()))
 
 
 def _slab_in_file(table: PackingTable, pools: ByPool) -> int | None:

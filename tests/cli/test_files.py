@@ -271,3 +271,16 @@ def test_a_missing_reader_is_named_by_tile(
     monkeypatch.setitem(sys.modules, "tflite", None)
     assert main(["tile", "instances/tflite/decoder.tflite"]) == 2
     assert "tflite is not installed; run: pip install" in capsys.readouterr().err
+
+
+def test_a_crowded_packing_is_compared_with_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Greedy packing by size took four times the limit for 100,000 buffers, all live together."""
+    packing = tmp_path / "crowd.csv"
+    rows = (f"b{i},0,2,{1 + i % 3}" for i in range(6_400))
+    packing.write_text("\n".join(["id,lower,upper,size", *rows]))
+    assert main(["info", str(packing)]) == 0
+    assert capsys.readouterr().out.startswith("slab at least 12,799 bytes\n")
+    assert main(["pack", str(packing)]) == 0
+    assert capsys.readouterr().out.startswith("slab 12,799 bytes; smallest possible, proved\n")
