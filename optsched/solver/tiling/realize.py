@@ -58,17 +58,18 @@ def realize(
     *,
     thorough: bool = True,
     decide: bool = False,
+    turns: int = FEW_TURNS,
 ) -> Realized:
     """Return the plan of least head that is found for a path; stop at `enough` bytes.
 
     Directions are tried with a short search each, and the best ones with a longer one. Unless
-    `thorough`, only the most promising directions are tried. To `decide` is to find out no more
-    than if `enough` bytes are enough.
+    `thorough`, only the `turns` most promising directions are tried. To `decide` is to find out no
+    more than if `enough` bytes are enough.
     """
     tries = _Tries(net, path, max(enough, path.load), clock, decide)
     directions = _directions(net, path)
     if not thorough:
-        tries.run(islice(directions, FEW_TURNS), QUICK_SECONDS)
+        tries.run(islice(directions, turns), QUICK_SECONDS)
     elif not tries.run(directions, QUICK_SECONDS):
         tries.run(tries.nearest(), SLOW_SECONDS)
     return tries.result(thorough=thorough)

@@ -23,8 +23,9 @@ from optsched.solver.tiling.arcs import Network, network
 from optsched.solver.tiling.labels import FAR
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import Branch, Path, Paths, non_dominated, ranked
-from optsched.solver.tiling.realize import Realized, realize, realize_in
+from optsched.solver.tiling.realize import FEW_TURNS, Realized, realize, realize_in
 from optsched.solver.tiling.refine import refine
+from optsched.solver.tiling.repair import tighten, tightened
 from optsched.solver.tiling.result import TilingPoint
 from optsched.solver.tiling.sides import sides
 
@@ -35,6 +36,9 @@ FEW_PATHS, MOST_PATHS = 6, 400
 """Paths of a question that are packed until one fits: at first in few directions, then in all."""
 MOST_LOWER, MOST_KNOWN = 12, 3
 """Paths with a known packing that are packed for a capacity, and for each way to count bytes."""
+REPAIRS, MOST_REPAIRS, REPAIR_TURNS = (25, 0), 16, 3
+"""Hundredths of the bytes that a packing lacks by which loads are tightened more each time, at
+first in large steps; the times, and the directions of a path."""
 RELAXED = (1, 2, 3, 4, 6, 8)
 """Hundredths of a capacity by which packings may be smaller than the known ones."""
 
@@ -135,10 +139,11 @@ class Tiler:
         most: int = FAR,
         thorough: bool = False,
         decide: bool = False,
+        turns: int = FEW_TURNS,
     ) -> TilingPoint:
         """Return the plan of a path; `size` bytes are enough, more than `most` are of no use."""
         share, enough = self.clock.share(POINT_SHARE), size - path.tail
-        made = realize(self.net, path, enough, share, thorough=thorough, decide=decide)
+        made = realize(self.net, path, enough, share, thorough=thorough, decide=decide, turns=turns)
         return self._point(made, path.extra, most)
 
     def _at_ends(self, path: Path, most: int) -> TilingPoint:
@@ -156,12 +161,12 @@ class Tiler:
             self.refuted = proved and best is None
             return best
         best, bound = self._lower(size, best), path.extra if self.exact else None
-        for most, thorough in ((1, False), (0, False), (FEW_PATHS, False), (MOST_PATHS, True)):
-            if best is not None and bound is not None and best.extra <= bound:
+        for more in (self._repaired, self._nearly_known):
+            if best is None or bound is None or best.extra > bound:
+                best = more(size, best)
+        for most, thorough in ((FEW_PATHS, False), (MOST_PATHS, True)):
+            if self.clock.expired() or (best and bound is not None and best.extra <= bound):
                 break
-            if not most:
-                best = self._nearly_known(size, best)
-                continue
             found, value = self._cheapest(size, best, most, thorough=thorough)
             best, bound = found or best, value if bound is None else max(bound, value or bound)
             if self.refuted or self.clock.expired():
@@ -213,6 +218,44 @@ class Tiler:
                     best = point
                     break
         self._relax(0)
+        return best
+
+    def _repaired(self, size: int, best: TilingPoint | None) -> TilingPoint | None:
+        """Return the cheapest plan found with loads tightened where packings fail."""
+        first: TilingPoint | None = None
+        for share in REPAIRS:
+            with tightened(self.net, self.paths):
+                for number in range(MOST_REPAIRS):
+                    path = self.paths.cheapest(size)
+                    is_better = path and (best is None or path.extra < best.extra)
+                    if path is None or not is_better or self.clock.expired():
+                        break
+                    # Each share begins with the same path.
+                    point = (first if not number else None) or self.plan(
+                        path, size, most=size, turns=REPAIR_TURNS
+                    )
+                    first = first or point
+                    if self.size(point) <= size:
+                        best = point
+                        break
+                    by = number * share * (self.size(point) - size) // 100
+                    limit = size - path.tail
+                    tighten(self.net, path, point.tiled, point.plan, limit, by)
+        return best
+
+    def _smaller(self, extra: int, best: TilingPoint) -> TilingPoint:
+        """Return the smallest plan found with loads tightened where packings fail."""
+        for share in REPAIRS:
+            with tightened(self.net, self.paths):
+                for number in range(MOST_REPAIRS):
+                    path = self.paths.smallest(extra, self.size(best) - self.slack - 1)
+                    if path is None or self.clock.expired():
+                        break
+                    most = self.size(best) - 1
+                    point = self.plan(path, path.total, most=most, turns=REPAIR_TURNS)
+                    best = min(best, point, key=self.size)
+                    by = number * share * max(0, point.head - path.load) // 100
+                    tighten(self.net, path, point.tiled, point.plan, path.load, by)
         return best
 
     def _known_path(self, size: int, best: TilingPoint | None) -> Callable[[Branch], Path | None]:
@@ -271,6 +314,8 @@ class Tiler:
             if bound is not None and self.size(best) <= bound + self.slack:
                 break
             best, value = self._smallest(extra, best, thorough=thorough)
+            if not thorough and (value is None or self.size(best) > value + self.slack):
+                best = self._smaller(extra, best)
             bound = value if bound is None else max(bound, value or bound)
             if self.clock.expired():
                 break

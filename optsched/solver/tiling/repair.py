@@ -1,0 +1,74 @@
+"""Loads tightened where the packing of a path fails, so that the next path has room there.
+
+A path is chosen by the load of each stage. Its packing may need more bytes than that at some ops,
+since a tensor that lives on cannot move: then arcs with these ops whose load is as large as that of
+the path there are left out, and the next path has more room at these ops. Such paths are found for
+plans alone; they prove nothing.
+
+Example: of X, Y and Z, 100 bytes each, two live at a time. If Y lies in the middle of 200 bytes, Z
+has no place. With the ops of Z in bands, Z grows where Y dies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from optsched.model.arrays import BoolArray
+from optsched.model.places import places_problem
+from optsched.model.plan import Plan
+from optsched.model.tiled import TiledGraph
+from optsched.solver.tiling.arcs import OUT_OF_REACH, Network
+from optsched.solver.tiling.paths import Path, Paths
+from optsched.solver.tiling.realize import steps_of
+
+
+def tighten(net: Network, path: Path, tiled: TiledGraph, plan: Plan, limit: int, by: int) -> None:
+    """Leave out arcs with ops at which a plan of a path has bytes above a limit.
+
+    They have at least the load of the path there, less `by` bytes.
+    """
+    steps, crowded = steps_of(net, path), _crowded(tiled, plan, limit)
+    sizes = Counter(op.stage for op in tiled.ops)
+    ops, load, step, stage = set[int](), 0, 0, 0
+    for arc, (v, own, _) in zip(path.arcs, steps, strict=True):
+        count = sizes[stage] if own else 1
+        stage += bool(own)
+        if crowded[step : step + count].any():
+            ops.update(own or (v,))
+            load = max(load, int(net.ways[arc].min()))
+        step += count
+    is_stage, listed = net.what[:, 1] >= 0, [*ops]
+    holds = np.array([not ops.isdisjoint(x.ops) for x in net.stages], bool)
+    near = np.isin(net.what[:, 0], listed) & ~is_stage
+    near[is_stage] = holds[net.what[is_stage, 0]]
+    net.arcs.load[near & (net.arcs.load >= load - by)] = OUT_OF_REACH
+
+
+def _crowded(tiled: TiledGraph, plan: Plan, limit: int) -> BoolArray:
+    """Return by step True if bytes above a limit are live."""
+    problem, ids = places_problem(tiled, list(plan.order))
+    starts = {
+        tensor.place: at - tensor.shift
+        for tensor, at in zip(tiled.tensors, tiled.offsets(plan), strict=True)
+        if at is not None
+    }
+    found = np.zeros(len(plan.order), bool)
+    for i, place in enumerate(ids.tolist()):
+        for first, last, _, high in problem.rectangles(i):
+            if starts[place] + high > limit:
+                found[first:last] = True
+    return found
+
+
+@contextmanager
+def tightened(net: Network, paths: Paths) -> Iterator[None]:
+    """Undo what is left out inside."""
+    load, dropped = net.arcs.load.copy(), paths.dropped
+    try:
+        yield
+    finally:
+        net.arcs.load[:], paths.dropped = load, dropped
