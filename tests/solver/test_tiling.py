@@ -15,11 +15,14 @@ from optsched.runtime import clock
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.status import Status
+from optsched.solver.tiling.arcs import OUT_OF_REACH
 from optsched.solver.tiling.candidates import candidates
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import non_dominated
+from optsched.solver.tiling.repair import tighten, tightened
 from optsched.solver.tiling.solve import tile
+from optsched.solver.tiling.tiler import Tiler
 from optsched.solver.tiling.variants import anchored, measured, variants
 from tests.support.row_maps import random_rows
 
@@ -85,6 +88,29 @@ def test_stages_measured_together_have_the_figures_that_each_has_alone() -> None
         enough = anchored(lattice, stages, counts, clock_, wanted)
         assert (enough[wanted][:, : FIGURES.cost] >= found[wanted][:, : FIGURES.cost]).all()
     assert compared > 1000
+
+
+def test_loads_are_tightened_where_a_packing_fails_and_only_for_the_next_paths() -> None:
+    for seed, size in ((6, 344), (47, 284)):
+        rows = random_rows(seed, ops=7)
+        tiler = Tiler(rows, Tail.none(rows.graph), 6, "head", Clock.of(Limits(seconds=60)))
+        tiler.prepare()
+        net, loads = tiler.net, tiler.net.arcs.load.copy()
+        path = tiler.paths.cheapest(size)
+        assert path is not None
+        point = tiler.plan(path, size)
+        assert point.head > size
+        with tightened(net, tiler.paths):
+            tighten(net, path, point.tiled, point.plan, size, 0)
+            closed = net.arcs.load > loads
+            # Of the path itself at least one arc, which has the load that no packing met.
+            assert closed[list(path.arcs)].any()
+            assert (net.arcs.load[closed] == OUT_OF_REACH).all()
+        assert (net.arcs.load == loads).all()
+        best = tiler.within(size)
+        assert best is not None
+        assert best.head <= size
+        assert path.extra <= best.extra
 
 
 def test_a_tail_that_grows_leaves_a_model_untiled() -> None:

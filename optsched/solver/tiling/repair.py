@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from optsched.model.arrays import BoolArray
-from optsched.model.places import places_problem
+from optsched.model.liveness import live_ranges
 from optsched.model.plan import Plan
 from optsched.model.tiled import TiledGraph
 from optsched.solver.tiling.arcs import OUT_OF_REACH, Network
@@ -50,17 +50,11 @@ def tighten(net: Network, path: Path, tiled: TiledGraph, plan: Plan, limit: int,
 
 def _crowded(tiled: TiledGraph, plan: Plan, limit: int) -> BoolArray:
     """Return by step True if bytes above a limit are live."""
-    problem, ids = places_problem(tiled, list(plan.order))
-    starts = {
-        tensor.place: at - tensor.shift
-        for tensor, at in zip(tiled.tensors, tiled.offsets(plan), strict=True)
-        if at is not None
-    }
     found = np.zeros(len(plan.order), bool)
-    for i, place in enumerate(ids.tolist()):
-        for first, last, _, high in problem.rectangles(i):
-            if starts[place] + high > limit:
-                found[first:last] = True
+    ranges = live_ranges(tiled.graph, plan.order).tolist()
+    for buffer, at, (first, last) in zip(tiled.graph.buffers, plan.offsets, ranges, strict=True):
+        if at is not None and at + buffer.size > limit:
+            found[first:last] = True
     return found
 
 
