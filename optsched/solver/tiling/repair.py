@@ -60,7 +60,7 @@ def _crowded(tiled: TiledGraph, plan: Plan, limit: int) -> BoolArray:
 
 @contextmanager
 def tightened(net: Network, paths: Paths) -> Iterator[None]:
-    """Undo what is left out inside."""
+    """Restore the loads, and the note of dropped labels, at the end."""
     load, dropped = net.arcs.load.copy(), paths.dropped
     try:
         yield

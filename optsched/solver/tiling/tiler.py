@@ -230,7 +230,7 @@ class Tiler:
                     is_better = path and (best is None or path.extra < best.extra)
                     if path is None or not is_better or self.clock.expired():
                         break
-                    # Each share begins with the same path.
+                    # The first path is the same with each share.
                     point = (first if not number else None) or self.plan(
                         path, size, most=size, turns=REPAIR_TURNS
                     )
