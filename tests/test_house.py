@@ -28,7 +28,7 @@ MOST_LINES = {
     "optsched/formats": 19_253,
     "optsched/joint": 5_436,
     "optsched/measure": 1_667,
-    "optsched/model": 9_137,
+    "optsched/model": 9_162,
     "optsched/ordering": 9_470,
     "optsched/packing": 3_999,
     "optsched/plugins": 9_595,

@@ -105,7 +105,7 @@ class _Bound:
 
     def _least(self, b: int) -> int:
         size, height = self.graph.buffers[b].size, self.rows.heights[b]
-        if len(self.users[b]) < 2 or self.graph.kept[b] or not height:
+        if not self.users[b] or self.graph.kept[b] or not height:
             return size
         fewest = min(len(self._rows_wanted(v, b)) for v in self.users[b])
         return size if fewest >= height else min(size, fewest * self.rows.row_bytes[b])
@@ -207,9 +207,8 @@ class _Bound:
         dying = {b for b in inputs if not self.graph.kept[b] and not self.users[b] & later}
         held = self._left(self._held(stage) - dying)
         result = self._op(stage[-1]).output
-        # Enough without any rows: such inputs are there at the start, the whole result at the end.
-        whole = {b for b in dying if self.users[b] <= own}
-        if held + max(self._bytes(whole), self.graph.buffers[result].size) >= self.bound:
+        # Enough without any rows: inputs are there at the start, the whole result at the end.
+        if held + max(self._left(dying), self.graph.buffers[result].size) >= self.bound:
             return
         for bands in range(2, min(self.bands, self.rows.heights[result]) + 1):
             runs = [self._runs(stage, band, bands) for band in range(bands)]
@@ -299,18 +298,13 @@ class _Bound:
         for b in dying:
             height, width = max(1, self.rows.heights[b]), self.rows.row_bytes[b]
             size = self.graph.buffers[b].size
-            alone = self.users[b] <= {run.op for run in runs}
-            every = [run.inputs[b] for run in runs if b in run.inputs]
-            top, bottom = min(low for low, _ in every), max(high for _, high in every)
             low, high = height, 0
             for i in reversed(range(len(runs))):
                 if b in runs[i].inputs:
                     low, high = min(low, runs[i].inputs[b][0]), max(high, runs[i].inputs[b][1])
-                # Rows at the ends that no op reads stay with their neighbors.
-                start = 0 if alone and low == top else low * width
-                last = high == height or (alone and high == bottom)
-                end = size if last else high * width
-                found[i] += max(0, end - start) if high else 0
+                # Rows at the ends that no op reads may be dead.
+                end = size if high == height else high * width
+                found[i] += max(0, end - low * width) if high else 0
         return found
 
 

@@ -144,12 +144,40 @@ class Rows:
         Example: two convolutions read 8 rows, one of them at stride 2. If that one comes last, it
         leaves the last row unread, and 7 rows stay live.
         """
-        graph, found = self.graph, [buffer.size for buffer in self.graph.buffers]
-        users: list[set[int]] = [set() for _ in found]
+        return self._live_bytes(lambda rows: min(high - low for low, high in rows))
+
+    @cached_property
+    def waiting_bytes(self) -> tuple[int, ...]:
+        """Bytes by buffer that are live, at least, from when it is made until a reader runs.
+
+        Example: one convolution reads 8 rows, at stride 2. The last row may be dead.
+        """
+
+        def wanted(rows: list[tuple[int, int]]) -> int:
+            low, high = _hull(rows)
+            return high - low
+
+        return self._live_bytes(wanted)
+
+    def _live_bytes(self, wanted: Callable[[list[tuple[int, int]]], int]) -> tuple[int, ...]:
+        """Return bytes by buffer of rows that are wanted of those that its readers read."""
+        found = [buffer.size for buffer in self.graph.buffers]
+        users, needed = self._needed
+        for b, own in enumerate(users):
+            if own and self.heights[b]:
+                rows = wanted([self._read(v, b, needed) for v in own])
+                if rows < self.heights[b]:
+                    found[b] = min(found[b], rows * self.row_bytes[b])
+        return tuple(found)
+
+    @cached_property
+    def _needed(self) -> tuple[list[set[int]], list[tuple[int, int]]]:
+        """The readers of each buffer, and the rows that no tiling leaves out."""
+        graph = self.graph
+        users: list[set[int]] = [set() for _ in graph.buffers]
         for v, op in enumerate(graph.ops):
             for b in (*op.reads, *op.uses):
                 users[graph.roots[b]].add(v)
-        # Rows of each buffer that no tiling leaves out.
         needed = [(0, height) for height in self.heights]
         for v in reversed(range(len(graph.ops))):
             made = self.ops[v]
@@ -157,13 +185,7 @@ class Rows:
             # The result of a stage has all rows.
             if isinstance(made, RowOp) and own and graph.buffers[made.output].output is None:
                 needed[made.output] = _hull(self._read(u, made.output, needed) for u in own)
-        for b, own in enumerate(users):
-            if len(own) > 1:
-                rows = (self._read(v, b, needed) for v in own)
-                fewest = min(high - low for low, high in rows)
-                if fewest < self.heights[b]:
-                    found[b] = min(found[b], fewest * self.row_bytes[b])
-        return tuple(found)
+        return users, needed
 
     def _read(self, v: int, b: int, needed: list[tuple[int, int]]) -> tuple[int, int]:
         """Return the rows of a buffer that an op reads, of its output's that are needed."""

@@ -212,8 +212,8 @@ def _banded(
     rows = lattice.rows
     costs = [op.cost * rows.heights[op.output] if isinstance(op, RowOp) else 0 for op in rows.ops]
     # As counted between ops: an input that others read before has its least bytes.
-    sizes, least = [buffer.size for buffer in rows.graph.buffers], rows.least_bytes
-    dying = [sum(sizes[b] if b >= 0 else least[-1 - b] for b in x.dying) for x in stages]
+    spans = {span.buffer: span for span in lattice.spans}
+    dying = [sum(spans[b].at(~x.mask) for b in x.dead) for x in stages]
     dies = np.array(dying, np.int64)
     cost = np.array([sum(costs[v] for v in x.ops) for x in stages], np.int64)
     stage, column = np.nonzero(figures[:, :, FIGURES.down] >= 0)

@@ -100,7 +100,7 @@ def _optimistic(lattice: Lattice, after: list[int], ops: tuple[int, ...]) -> Var
     for v in ops:
         later |= after[v]
     dying = tuple(
-        -1 - span.buffer if span.users & ~own else span.buffer
+        -1 - span.buffer if span.users & ~own or span.waiting < span.size else span.buffer
         for span in lattice.spans
         if span.users & own and not span.made & own and not (span.kept or span.users & later & ~own)
     )

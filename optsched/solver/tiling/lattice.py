@@ -32,6 +32,12 @@ class Span(NamedTuple):
     kept: bool
     least: int
     """Bytes at least when some users have run, which may leave rows that no other one reads."""
+    waiting: int
+    """Bytes at least before any user has run: rows without a reader may be dead."""
+
+    def at(self, position: int) -> int:
+        """Return the bytes that are live at a position, at least."""
+        return self.least if self.users & position else self.waiting
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,10 @@ class Lattice:
             maker = graph.producers[b]
             made = 0 if maker is None else 1 << maker
             least = buffer.size if graph.kept[b] else self.rows.least_bytes[b]
+            waiting = buffer.size if graph.kept[b] else self.rows.waiting_bytes[b]
             lives = mask or made or graph.kept[b]
             if graph.roots[b] == b and not buffer.external and buffer.size and lives:
-                found.append(Span(b, buffer.size, made, mask, graph.kept[b], least))
+                found.append(Span(b, buffer.size, made, mask, graph.kept[b], least, waiting))
         return found
 
     @cached_property
@@ -127,7 +134,7 @@ class Lattice:
     def live(self, position: int) -> int:
         """Return the bytes live between two ops, at least."""
         return sum(
-            span.least if span.users & position else span.size
+            span.at(position)
             for span in self.spans
             if span.made & ~position == 0 and (span.kept or span.users & ~position)
         )
@@ -137,18 +144,14 @@ class Lattice:
         graph = self.rows.graph
         own = (graph.buffers[b] for b in graph.ops[v].writes)
         # It reads all rows, also those that others leave unread.
-        more = sum(
-            span.size - span.least
-            for span in self.partial
-            if span.users >> v & 1 and span.users & position
-        )
+        more = sum(span.size - span.at(position) for span in self.partial if span.users >> v & 1)
         return live + more + sum(buffer.size for buffer in own if not buffer.external)
 
     def unread(self, ops: int, position: int) -> int:
         """Return the bytes of rows that may die in a stage, though their buffers live on."""
         rest = ~(position | ops)
         return sum(
-            span.size - span.least
+            span.waiting - span.least
             for span in self.partial
             if span.users & ops
             and span.users & rest

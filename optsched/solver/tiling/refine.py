@@ -47,6 +47,10 @@ def refine(net: Network, path: Path, clock: Clock) -> bool:
 
 def _gap(net: Network, stage: int, count: int, way: int, clock: Clock) -> int:
     """Return the bytes by which the least slab of a stage alone exceeds its load."""
+    rows = net.lattice.rows
+    if any(rows.waiting_bytes[b] < rows.graph.buffers[b].size for b in net.stages[stage].dead):
+        # Rows that no op reads lie beside others in the stage alone, but may be dead in a plan.
+        return 0
     problem, held = stage_problem(net, stage, count, way)
     result = pack(problem, limits=portion(clock, SECONDS, clock.limits.seed))
     result.stop_reason.raise_if_interrupted()

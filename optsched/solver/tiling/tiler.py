@@ -80,9 +80,7 @@ class Tiler:
         self.net: Network = network(
             lattice, self.bands, self.counted, self.clock, self.untiled.head
         )
-        # Rows that some ops leave unread die in more ways than loads of paths know.
-        sizes = tuple(buffer.size for buffer in self.rows.graph.buffers)
-        self.exact = self.exact and self.net.complete and self.rows.least_bytes == sizes
+        self.exact = self.exact and self.net.complete
         self.paths = Paths(self.net, self.counted.model, self.clock)
         self.sides = sides(self.net, self.clock)
         self.known = Paths(self.sides, self.counted.model, self.clock)

@@ -35,7 +35,8 @@ class Variant:
     ops: tuple[int, ...]
     """Op ids in the order in which bands run them."""
     dying: tuple[int, ...]
-    """Buffers that the stage is the last to read; -1 - b for a buffer b that others read before."""
+    """Buffers that the stage is the last to read; -1 - b for a buffer b that others read before, or
+    with rows that no op reads."""
     positions: tuple[int, ...]
     """The positions."""
     mask: int
@@ -55,13 +56,17 @@ def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
         own = sum(1 << v for v in ops)
         # Inputs that the stage may be the last to read, with their other users.
         inputs = [
-            (span.buffer, span.users & ~own)
+            (span.buffer, span.users & ~own, span.waiting < span.size)
             for span in lattice.spans
             if span.users & own and not (span.made & own or span.kept)
         ]
         groups: dict[tuple[int, ...], list[int]] = {}
         for position in lattice.starts(ops):
-            dying = tuple(-1 - b if others else b for b, others in inputs if not others & ~position)
+            dying = tuple(
+                -1 - b if others or dead else b
+                for b, others, dead in inputs
+                if not others & ~position
+            )
             groups.setdefault(dying, []).append(position)
         found += [Variant(ops, dying, tuple(rows), own) for dying, rows in groups.items()]
     return tuple(found)
