@@ -19,7 +19,9 @@ from torch.fx import GraphModule, Interpreter
 
 from experiments.recompute.networks import STEPS
 from experiments.recompute.steps import Step
-from optsched.plugins.inductor.recompute.partition import PeakPartitioner, split_within
+from optsched.plugins.inductor.recompute.joint_step import JointStep
+from optsched.plugins.inductor.recompute.partition import PeakPartitioner, search_split
+from optsched.plugins.inductor.recompute.search import search_clock
 from optsched.plugins.records import forget
 
 PARTS = (1.0, 0.8, 0.65, 0.5)
@@ -42,9 +44,10 @@ class Told(PeakPartitioner):
 
     def __call__(self, gm: Any, joint_inputs: Any, **how: Any) -> Any:
         """Return forward and backward graph."""
-        found, record = split_within(self, "joint", gm, joint_inputs, how)
-        self.texts.append(record.order)
-        return found
+        clock = search_clock(self.time_limit)
+        found = search_split(JointStep(self, "joint", gm, joint_inputs, how), clock)
+        self.texts.append(found.record.order)
+        return found.modules
 
 
 def study(name: str) -> None:

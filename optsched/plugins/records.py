@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from optsched.runtime.text import counted
@@ -109,6 +109,8 @@ class CompiledGraph:
 
 _lock = threading.Lock()
 _records: deque[CompiledGraph] = deque(maxlen=MAX_RECORDS)
+_steps: dict[Hashable, str] = {}
+"""Lines on steps of several graphs, by the settings of their plan."""
 _unusable: dict[str, str] = {}
 """Plugins that cannot work here, each with the reason."""
 
@@ -133,6 +135,7 @@ def _forget_earlier_models() -> None:
         kept = [record for record in _records if record.plugin != "inductor"]
         _records.clear()
         _records.extend(kept)
+        _steps.clear()
     ends.append(_nothing)
 
 
@@ -144,6 +147,13 @@ def note_unusable(plugin: str, reason: str) -> None:
     """Remember that a plugin plans no graph in this process, and why."""
     with _lock:
         _unusable[plugin] = reason
+
+
+def note_step(settings: Hashable, text: str) -> None:
+    """Set the line on the step of all graphs that were compiled with some settings."""
+    _forget_earlier_models()
+    with _lock:
+        _steps[settings] = text
 
 
 def note_measured(measured: CompiledGraph) -> None:
@@ -179,6 +189,7 @@ def forget() -> None:
     """Forget all records."""
     with _lock:
         _records.clear()
+        _steps.clear()
         _unusable.clear()
 
 
@@ -216,7 +227,9 @@ def explain(*, front: bool = False) -> str:
         if front:
             rows = (f"{peak:,} bytes for {share:.2%} more compute" for peak, share in record.front)
             lines += [f"  tried: {row}" for row in rows]
-    lines += _step_line([record for record in records() if record.answer and record.planned])
+    with _lock:
+        steps = [*_steps.values()]
+    lines += steps or _step_line([row for row in records() if row.answer and row.planned])
     return "\n".join(lines) if lines else "no graph was compiled with a plugin"
 
 

@@ -99,6 +99,11 @@ class _Counter:
         return [int(self._library.heap_size(i)) for i in range(self._library.heap_count())]
 
     @property
+    def position(self) -> int:
+        """Number of steps so far."""
+        return int(self._library.heap_steps())
+
+    @property
     def steps(self) -> list[int]:
         """Block `n` taken as `n + 1`, and returned as `-(n + 1)`, in time's order."""
         return [int(self._library.heap_step(i)) for i in range(self._library.heap_steps())]

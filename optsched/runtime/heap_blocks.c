@@ -91,7 +91,7 @@ static int memalign_from(enum origin origin, void **block, size_t alignment, siz
     if (!next)
         next = (int (*)(void **, size_t, size_t))next_of("posix_memalign");
     int error = next(block, alignment, size);
-    if (!error && alignment == 64 && (counting || !attached))
+    if (!error && alignment == 64 && ((counting && active) || !attached))
         insert(*block, size, origin);
     return error;
 }
@@ -112,7 +112,7 @@ static void *alloc_and_count(size_t alignment, size_t size)
     if (!next)
         next = (void *(*)(size_t, size_t))next_of("aligned_alloc");
     void *block = next(alignment, size);
-    if (block && alignment == 64 && (counting || !attached))
+    if (block && alignment == 64 && ((counting && active) || !attached))
         insert(block, size, TAKEN);
     return block;
 }

@@ -43,9 +43,9 @@ from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
+from optsched.plugins.inductor.asked import parse_peak
 from optsched.plugins.inductor.versions import TESTED_TORCH, is_tested
 from optsched.plugins.records import note_unusable
-from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
@@ -96,12 +96,14 @@ def enabled(
         such as `"0.1%"`, 0 for any saving, or a :class:`~optsched.plugins.gain.MinGain` of both.
         The default is 64 KiB and 0.1 %. An order that brings a graph within `peak` may save less.
     peak
-        Bytes such as `"2GiB"` that each compiled graph of a training step may allocate beside its
-        inputs, with all of them in the last line of :func:`explain`: forward ops run
-        again in the backward graph where this is needed
+        Bytes such as `"2GiB"` that a training step may hold beyond those at its first compiled
+        call; `"80%"` of what it holds with PyTorch's own splits, or `"min"` for the least that is
+        found. Forward ops run again in the backward graph where this is needed
         (:mod:`optsched.plugins.inductor.recompute`), after cuts, which are made only in graphs
-        above the peak, and at any price if those of `"auto"` are not enough. None: what is saved
-        and what runs again is PyTorch's choice.
+        above the peak, and at any price if those of `"auto"` are not enough. A step that calls
+        several compiled graphs is measured first, on the CPU, and compiled again if it holds more;
+        elsewhere the peak is for each graph. The last line of :func:`explain` has what the step
+        holds. None: what is saved and what runs again is PyTorch's choice.
     cuda
         True to order graphs of a single GPU, too. Their peaks are simulated from the wrapper that
         the GPU runs; they were compared with a fake device, not with a GPU. Bytes that cuBLAS,
@@ -170,7 +172,7 @@ def options(
     if split is not False and split not in ("auto", "peak"):
         raise UsageError(f"split must be 'auto', 'peak' or False, got {split!r}")
     gain = parse_gain(min_gain)
-    budget = None if peak is None else parse_bytes(peak)
+    budget, ask = (None, "") if peak is None else parse_peak(peak)
     try:
         import torch
         from torch._inductor import config
@@ -203,10 +205,11 @@ def options(
         cuda=bool(cuda),
         measure=bool(measure),
         split=split,
-        budget=budget,
+        # What a percentage means is known once a graph is split.
+        budget=None if ask else budget,
     )
     return {
-        **({} if budget is None else _partitioner(config, budget, scheduler)),
+        **({} if budget is None else _partitioner(config, budget, ask, scheduler)),
         "_post_fusion_custom_pass": scheduler,
         # The pass sets these for each graph; listed here, they are restored afterwards.
         "reorder_for_peak_memory": reorder,
@@ -223,8 +226,8 @@ def _unsupported(version: str, why: str) -> dict[str, Any]:
     return {}
 
 
-def _partitioner(config: Any, budget: int, scheduler: Any) -> dict[str, Any]:
-    """Return the setting that splits joint graphs so that a step needs at most `budget` bytes."""
+def _partitioner(config: Any, budget: int, ask: str, scheduler: Any) -> dict[str, Any]:
+    """Return the setting that splits joint graphs so that a step needs at most what is asked."""
     from optsched.plugins.inductor.recompute.partition import PeakPartitioner
 
     present = config.custom_partitioner_fn
@@ -232,6 +235,10 @@ def _partitioner(config: Any, budget: int, scheduler: Any) -> dict[str, Any]:
         raise UsageError(f"Inductor's custom_partitioner_fn is taken by {present!r}")
     # Steps are simulated by the rules of the pass that compiles them.
     found = PeakPartitioner(
-        budget, scheduler.time_limit, split=scheduler.split, min_gain=scheduler.min_gain
+        budget,
+        scheduler.time_limit,
+        split=scheduler.split,
+        min_gain=scheduler.min_gain,
+        ask=ask,
     )
     return {"custom_partitioner_fn": found}

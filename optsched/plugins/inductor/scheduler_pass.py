@@ -37,8 +37,10 @@ from optsched.plugins.inductor.orders.candidates import Decision
 from optsched.plugins.inductor.orders.choice import Choice
 from optsched.plugins.inductor.orders.node_order import decide_order
 from optsched.plugins.inductor.reading.collectives import require_known_collectives
+from optsched.plugins.inductor.reading.ownership import find_owned_inputs
 from optsched.plugins.inductor.reading.support import KeptOrderError, require_support
 from optsched.plugins.inductor.reading.triton import runs_on_gpu
+from optsched.plugins.inductor.regions import current_region
 from optsched.plugins.inductor.running.cached import leave_record
 from optsched.plugins.inductor.running.measured import Meter
 from optsched.plugins.inductor.sizes.kernels import KernelMemory, MeasuredKernels, measure_kernels
@@ -95,7 +97,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         except OptschedError:
             return None
         chosen = (self.time_limit, stored, self.reorder, self.reuse, self.min_gain)
-        settings = repr((*chosen, self.cuda, self.measure, self.split, self.budget))
+        limits = self._limits()
+        settings = repr((*chosen, self.cuda, self.measure, self.split, self.budget, limits))
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
@@ -109,7 +112,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         try:
             # Other processes, such as those that compile kernels, must not decide what is found.
             with processor_time():
-                answer = self._answer(nodes, name)
+                answer = self._within_region(nodes)._answer(nodes, name)
         except Exception as error:
             # The compilation may have stopped half way, with the settings of our order.
             self._leave_to_inductor()
@@ -119,6 +122,23 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         # it too.
         leave_record(V.graph, answer.record, answer.meter)
         return answer.nodes
+
+    def _limits(self) -> tuple[int, int] | None:
+        """Return the bytes that the graphs of the present region may need, if it has its own."""
+        region = current_region()
+        return None if region is None else region.limits
+
+    def _within_region(self, nodes: Sequence[Any]) -> SchedulerPass:
+        """Return this pass with the budget of the graph that is compiled."""
+        region = current_region()
+        if region is None or region.limits is None:
+            return self
+        budget = region.limits[V.graph.is_backward]
+        if V.graph.is_backward and region.expected is not None:
+            # What this call owns is not live outside of it, and the reverse.
+            sizes = {x.storage: x.size for x in find_owned_inputs(nodes).expected}
+            budget += sum(sizes.values()) - region.expected
+        return replace(self, budget=budget)
 
     def _answer(self, nodes: list[Any], name: str) -> _Answer:
         """Read the facts, decide on order and cuts, and apply both."""
@@ -203,29 +223,36 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         """Return cuts of fused nodes that lower the peak; None if the nodes stay as they are.
 
         With a budget, these are cuts of a graph above it that save at least the excess, at any
-        price if cheap ones do not.
+        price if cheap ones do not, or else as much as they can.
         """
         peak = (decision.best if decision.gains else decision.own).peak
         if not self.split or (self.budget is not None and peak <= self.budget):
             return None
         excess = 0 if self.budget is None else peak - self.budget
-        gain = replace(self.min_gain, size=max(excess, self.min_gain.size))
-        try:
-            return find_cuts(
-                nodes,
-                facts,
-                decision,
-                kernels,
-                lambda made, seconds: self.decide(made, kernels, name, seconds),
-                split=str(self.split),
-                clock=clock,
-                min_gain=gain,
-                name=name,
-                must_fit=self.budget is not None,
-            )
-        except Exception as error:
-            logger.warning("%s: fused nodes left to Inductor: %s", name, _reason(error))
-            return None
+        tries = [(str(self.split), max(excess, self.min_gain.size), self.budget is not None)]
+        if self.budget is not None:
+            # Above the budget in any case, the graph is brought as near as cuts can.
+            tries.append(("peak", self.min_gain.size, False))
+        for split, size, must_fit in tries:
+            try:
+                found = find_cuts(
+                    nodes,
+                    facts,
+                    decision,
+                    kernels,
+                    lambda made, seconds: self.decide(made, kernels, name, seconds),
+                    split=split,
+                    clock=clock,
+                    min_gain=replace(self.min_gain, size=size),
+                    name=name,
+                    must_fit=must_fit,
+                )
+            except Exception as error:
+                logger.warning("%s: fused nodes left to Inductor: %s", name, _reason(error))
+                return None
+            if found is not None:
+                return found
+        return None
 
 
 @dataclass(frozen=True)

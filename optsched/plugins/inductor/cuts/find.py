@@ -108,7 +108,8 @@ def find_cuts(
     key = (parts.fused.graph.digest, parts.fused.nodes, parts.fused.local)
     found = EARLIER_CUTS.get(key) if must_fit else None
     if found is None or found[0].whole.peak - found[1].peak < wanted:
-        found = _search(parts.fused, clock.share(SPLIT_SHARE), wanted, split, must_fit)
+        most = before.peak - wanted if must_fit else 0
+        found = _search(parts.fused, clock.share(SPLIT_SHARE), wanted, split, most)
     if found is None:
         return None
     result, point = found
@@ -128,17 +129,21 @@ def find_cuts(
 
 
 def _search(
-    fused: FusedGraph, clock: Clock, wanted: int, split: str, must_fit: bool
+    fused: FusedGraph, clock: Clock, wanted: int, split: str, must_fit: int
 ) -> tuple[FusionResult, Point] | None:
-    """Return a split that saves the wanted bytes, and its search; None if none was found."""
+    """Return a split that saves the wanted bytes, and its search; None if none was found.
+
+    Or one within `must_fit` bytes, at any price, unless that is 0.
+    """
     result = search_fusion(fused, clock.share(SEARCH_SHARE), wanted=wanted)
     result.stop_reason.raise_if_interrupted()
-    if result.saved < wanted:
+    # The wrapper may hold more with whole nodes than the graph of ops tells.
+    most = max(result.whole.peak - wanted, must_fit)
+    if result.whole.peak - result.saved > most:
         return None
     front = find_front(result, clock)
     front.stop_reason.raise_if_interrupted()
     point = best_within(front.points, result.whole, Price() if split == "auto" else None)
-    most = result.whole.peak - wanted
     if must_fit and point.peak > most:
         point = cheapest_within(front.points, most) or point
     return (result, point) if point.peak <= most else None

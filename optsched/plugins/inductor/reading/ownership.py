@@ -18,8 +18,8 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -29,6 +29,7 @@ from torch._inductor import ir, memory
 from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.reading.live_arguments import find_handed_over
+from optsched.plugins.inductor.regions import current_region
 from optsched.plugins.inductor.sizes.storages import input_bytes, storage_bytes, upper_ends
 from optsched.plugins.inductor.wrapper.facts import OwnedInput
 
@@ -73,11 +74,16 @@ def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     # Three sources, the most certain first: the waiting call, the forward graph, Inductor's names.
     if V.graph.is_backward:
         handed_over = find_handed_over()
+        region = current_region()
         if handed_over is not None:
+            if region is not None:
+                # Another split of the joint graph is simulated without a call to look at.
+                region.owned.update(given.name for given in handed_over)
             later = _with_retained(handed_over, _saved.get(context, {}))
             return Ownership(tuple(handed_over), () if later is None else (later,))
         if context in _saved:
-            return _guess_ownership(_saved[context])
+            seen = set[str]() if region is None else region.owned
+            return _guess_ownership(_saved[context], seen)
     elif context is not None and not V.graph.is_inference:
         _saved[context] = _read_saved(context)
     graph_inputs = torch.utils._ordered_set.OrderedSet(V.graph.graph_inputs)
@@ -101,7 +107,14 @@ def _with_retained(
     return (*freed, *(known[name] for name in names if name not in {x.name for x in freed}))
 
 
-def _guess_ownership(saved: Mapping[str, _SavedTensor]) -> Ownership:
+def _guess_ownership(saved: Mapping[str, _SavedTensor], seen: Collection[str]) -> Ownership:
+    """Return the inputs that a call is likely to free: those that one was seen to free, too."""
+    saved = {
+        name: replace(tensor, holder=_Holder.CALL)
+        if name in seen and tensor.holder is _Holder.UNKNOWN
+        else tensor
+        for name, tensor in saved.items()
+    }
     expected = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=True)
     least = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=False)
     most = _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)

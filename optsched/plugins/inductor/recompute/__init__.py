@@ -9,4 +9,6 @@ Question: which forward ops run again, so that a training step needs no more tha
    compiled step simulated (`calibrate`), until the step fits or the time is over.
 4. `answer` takes the cheapest split that fits, be it PyTorch's; a plan in an order near to the
    joint graph's (`near_order`) if it fits as well.
+5. If a step calls several compiled graphs, the bytes in each call and between them are measured,
+   and `step_plan` chooses one of the splits of each region (`step_points`) so that the step fits.
 """

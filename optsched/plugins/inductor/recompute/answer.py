@@ -10,6 +10,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
@@ -24,7 +25,13 @@ from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted
 from optsched.solver.recompute.result import RecomputeResult
 
-Answer = tuple[Modules, CompiledGraph]
+
+class Answer(NamedTuple):
+    """A split, its record, and the cost of what it runs again."""
+
+    modules: Modules
+    record: CompiledGraph
+    extra: int
 
 
 def answer(search: SplitSearch) -> Answer:
@@ -52,7 +59,7 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     text += f"({step.graph.cost_unit})"
     how = f"PyTorch's own split at an activation memory budget of {split.budget:g}"
     extra = f"for {share:.2f} % more compute ({how})"
-    return split.modules, _record(step, text, memory, extra)
+    return Answer(split.modules, _record(step, text, memory, extra), split.extra)
 
 
 def _take_ours(search: SplitSearch) -> Answer:
@@ -70,12 +77,14 @@ def _take_ours(search: SplitSearch) -> Answer:
     record = _record(step, _text(step, chosen, simulated), chosen.memory, extra)
     record = replace(record, front=_front(search, own))
     if own is None or simulated is None or simulated <= budget:
-        return chosen.modules, record
+        return Answer(chosen.modules, record, chosen.price[0])
     if own <= simulated:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
         refusal = _refusal(step, own, "PyTorch's own split")
-        return step.default, replace(record, after=own, order="", reason=reason, answer=refusal)
-    return chosen.modules, replace(record, note="no plan that was tried fits as simulated")
+        record = replace(record, after=own, order="", reason=reason, answer=refusal)
+        return Answer(step.default, record, 0)
+    record = replace(record, note="no plan that was tried fits as simulated")
+    return Answer(chosen.modules, record, chosen.price[0])
 
 
 def _settle(search: SplitSearch, chosen: Tried) -> Tried:

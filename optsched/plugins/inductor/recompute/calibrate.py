@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from torch._guards import TracingContext, tracing
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
@@ -36,6 +37,7 @@ from optsched.plugins.inductor.recompute.hidden_bytes import (
     read_workspaces,
 )
 from optsched.plugins.inductor.recompute.joint_graph import storage_of
+from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
 from optsched.runtime.clock import Clock
@@ -53,7 +55,9 @@ class StepMemory(NamedTuple):
     `peak` is the least one after cuts of fused nodes, and `whole` the one without. `used` is the
     one that is compiled, which is larger where more bytes fit the budget. `traffic` is the number
     of bytes that kernels read and write in addition after cuts. `most` is `used` where the calls
-    also own the inputs that are saved: only a call tells if the program holds them.
+    also own the inputs that are saved: only a call tells if the program holds them. `graphs` has
+    `used` of the forward and of the backward graph, and `uncut` has `whole` of both. `owned` is the
+    number of bytes of inputs that the backward call was expected to own.
     """
 
     peak: int
@@ -62,6 +66,9 @@ class StepMemory(NamedTuple):
     hidden: HiddenBytes
     traffic: int = 0
     most: int = 0
+    graphs: tuple[int, int] = (0, 0)
+    uncut: tuple[int, int] = (0, 0)
+    owned: int = 0
 
 
 class _MeasuredError(BaseException):
@@ -74,7 +81,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
         # The pass that will compile the nodes makes the choices here as well.
         self.rules, self.ordered = rules, ordered
-        self.peak = self.whole = self.used = self.traffic = self.most = 0
+        self.peak = self.whole = self.used = self.traffic = self.most = self.owned = 0
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
         self.workspaces: dict[str, int] = {}
@@ -96,6 +103,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         limit = Clock.of(Limits(seconds=seconds))
         cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
         self.used = self.whole = self.peak = choice.peak
+        self.owned = found.start
         if choice is found.best and found.least is not None:
             # What fits is compiled, and the next plan aims by the least.
             self.whole = self.peak = found.least
@@ -121,6 +129,7 @@ def simulate_step(
     budget: int | None = None,
     split: str | bool = False,
     min_gain: MinGain = DEFAULT_GAIN,
+    owned: Collection[str] = (),
 ) -> StepMemory:
     """Return the memory of a forward and a backward graph as Inductor would run them.
 
@@ -139,10 +148,13 @@ def simulate_step(
     budget, split, min_gain
         Settings of the scheduler pass: cuts where a graph needs more bytes than the budget, and the
         least saving of an order.
+    owned
+        Inputs that a backward call was seen to own.
     """
     # Inside torch.compile a context exists already, with the fake tensors of this graph.
     outer = TracingContext.try_get()
-    context = TracingContext(None if outer is None else outer.fake_mode)
+    fake = _fake_mode(modules[0]) or (None if outer is None else outer.fake_mode)
+    context = TracingContext(fake)
     # AOTAutograd states these facts after the split; ownership and reuse in place depend on them.
     context.fw_metadata = SimpleNamespace(
         num_forward=outputs,
@@ -155,7 +167,7 @@ def simulate_step(
         reorder=True,
         reuse=True,
         min_gain=min_gain,
-        split=split if budget is not None else False,
+        split=split,
         budget=budget,
     )
     rows: list[_Measure] = []
@@ -165,6 +177,7 @@ def simulate_step(
         measure = _Measure(rules, ordered)
         measure.saved = [] if backward else _input_names(module)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
+            set_region(Region(owned=set(owned)))
             _lower(module, backward, context, strides)
         rows.append(measure)
         # The outputs after the user's own are the saved tensors, in the order of the backward's
@@ -176,7 +189,23 @@ def simulate_step(
     whole, used = max(forward.whole, behind.whole), max(forward.used, behind.used)
     traffic = forward.traffic + behind.traffic
     most = max(forward.most, behind.most)
-    return StepMemory(max(forward.peak, behind.peak), whole, used, hidden, traffic, most)
+    return StepMemory(
+        max(forward.peak, behind.peak),
+        whole,
+        used,
+        hidden,
+        traffic,
+        most,
+        graphs=(forward.used, behind.used),
+        uncut=(forward.whole, behind.whole),
+        owned=behind.owned,
+    )
+
+
+def _fake_mode(module: GraphModule) -> Any:
+    """Return the mode of a graph's fake inputs: another graph may be compiled now, in its own."""
+    values = (node.meta.get("val") for node in module.graph.find_nodes(op="placeholder"))
+    return next((x.fake_mode for x in values if isinstance(x, FakeTensor)), None)
 
 
 def _input_names(module: GraphModule) -> list[str]:

@@ -5,7 +5,8 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +37,24 @@ def computed(modules: Modules) -> list[str]:
     return [node.name for node in nodes if node.op == "call_function"]
 
 
+def joint_digest(joint: GraphModule, how: Mapping[str, Any]) -> str:
+    """Return a text that is equal for joint graphs of equal nodes, shapes and calls."""
+    rows: list[Any] = [how.get("num_fwd_outputs"), how.get("static_lifetime_input_indices")]
+    for node in joint.graph.nodes:
+        value = node.meta.get("val")
+        shape: Any = ()
+        if isinstance(value, torch.Tensor):
+            shape = (value.dtype, value.device, tuple(value.shape), tuple(value.stride()))
+        rows.append((node.name, node.op, str(node.target), node.args, node.kwargs, shape))
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def is_on_cpu(joint: GraphModule) -> bool:
+    """Return True if all inputs of a graph are on the CPU."""
+    values = [node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")]
+    return all(x.device.type == "cpu" for x in values if isinstance(x, torch.Tensor))
+
+
 def storage_of(node: Any) -> StorageWeakRef | None:
     """Return the bytes that the result of a node lies in, if it is a tensor."""
     value = node.meta.get("val") if isinstance(node, Node) else None
@@ -51,7 +70,26 @@ def saved_bytes(modules: Modules, outputs: int) -> int:
     return _made_bytes(modules[0].graph.output_node().args[0][outputs:], inputs)
 
 
-def _made_bytes(nodes: Sequence[Any], inputs: Sequence[Node]) -> int:
+def waiting_bytes(modules: Modules, outputs: int) -> int:
+    """Return the bytes that are live for a backward call alone while it waits.
+
+    The outputs are left out: the next region often saves them as well.
+    """
+    listed = modules[0].graph.output_node().args[0]
+    given = [*modules[0].graph.find_nodes(op="placeholder"), *listed[:outputs]]
+    return _made_bytes(listed[outputs:], given)
+
+
+def saved_inputs(modules: Modules, outputs: int, static: Sequence[int]) -> dict[str, int]:
+    """Return the bytes of inputs that a forward graph saves, by name, without the model's."""
+    given = modules[0].graph.find_nodes(op="placeholder")
+    held = {storage_of(given[i]) for i in static}
+    listed = modules[0].graph.output_node().args[0][outputs:]
+    found = {node.name: node for node in listed if node in given and storage_of(node) not in held}
+    return {name: _made_bytes([node], ()) for name, node in found.items()}
+
+
+def _made_bytes(nodes: Sequence[Any], inputs: Sequence[Any]) -> int:
     """Return the bytes of results, those of inputs left out and those of one storage once."""
     given = {storage_of(node) for node in inputs}
     found: dict[Any, int] = {}

@@ -6,7 +6,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch._functorch.compile_utils import fx_graph_cse
@@ -16,6 +16,7 @@ from optsched.formats.costs import moved_cost, with_costs
 from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
+from optsched.plugins.inductor.asked import LEAST, share_of
 from optsched.plugins.inductor.recompute.calibrate import StepMemory, simulate_step
 from optsched.plugins.inductor.recompute.hidden_bytes import with_hidden
 from optsched.plugins.inductor.recompute.joint_graph import (
@@ -50,6 +51,8 @@ class PeakSettings:
     min_gain: MinGain = DEFAULT_GAIN
     """`split` and `min_gain`: settings of the scheduler pass. Where a simulated step is above the
     budget, cuts are tried before more is computed again."""
+    ask: str = ""
+    """A percentage of the peak with PyTorch's default split, or `min`, in place of `peak`."""
 
 
 class JointStep:
@@ -76,15 +79,24 @@ class JointStep:
         joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
-        require_possible(joint, self.outputs, settings.peak)
+        if not settings.ask:
+            require_possible(joint, self.outputs, settings.peak)
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
         self.ends = forward_ends(joint, self.graph, self.outputs)
         self.problem = make_problem(self.graph, self.ends)
         self.simulated: dict[Modules, StepMemory] = {}
         self.splits = torch_splits(joint, inputs, how, self.graph)
+        if settings.ask:
+            self.settings = replace(settings, peak=self._asked())
         if settings.calibrated:
             self._add_hidden()
+
+    def _asked(self) -> int:
+        """Return the bytes that a percentage means, or those of PyTorch's default split."""
+        seconds = min(self.settings.time_limit, ORDER_SECONDS)
+        stock = simulate_step(self.default, seconds, self.outputs, self.static).used
+        return stock if self.settings.ask == LEAST else share_of(self.settings.ask, stock)
 
     def _add_hidden(self) -> None:
         """Add bytes to the graph that only a lowered step shows, here PyTorch's default split."""
@@ -113,15 +125,24 @@ class JointStep:
 
     def split(self, model: Model, sequence: Sequence[int]) -> Modules:
         """Return forward and backward graph of a plan."""
+        runs = self.runs(model, sequence)
+        modules: Modules = split_joint(self.joint, runs, self.forward, self.outputs, self.static)
+        return modules
+
+    def runs(self, model: Model, sequence: Sequence[int]) -> list[tuple[str, bool]]:
+        """Return the nodes that a plan runs, in order, and whether each run is a repeat."""
         nodes = {node.name for node in self.joint.graph.nodes}
-        runs, seen = [], set[int]()
+        runs, seen = list[tuple[str, bool]](), set[int]()
         for op in sequence:
             # Copies of inputs are Inductor's, not nodes of the joint graph.
             runs += [(name, op in seen) for name in model.ops.names(op) if name in nodes]
             seen.add(op)
-        forward = {self.problem.name(u) for u in self.problem.forward}
-        modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
-        return modules
+        return runs
+
+    @property
+    def forward(self) -> list[str]:
+        """Nodes whose first runs are in the forward graph."""
+        return sorted(self.problem.name(u) for u in self.problem.forward)
 
     def memory(self, modules: Modules, closely: bool = False) -> StepMemory | None:
         """Return the memory of a split as compiled; None if the budget is that of ATen ops.

@@ -25,17 +25,28 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
 from optsched.errors import OptschedError
+from optsched.plugins.inductor.asked import LEAST
 from optsched.plugins.inductor.recompute.answer import Answer, answer
 from optsched.plugins.inductor.recompute.joint_graph import (
     ImpossiblePeakError,
     Modules,
+    is_on_cpu,
+    joint_digest,
     saved_bytes,
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
 from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock
+from optsched.plugins.inductor.recompute.step_plan import StepPlan
+from optsched.plugins.inductor.recompute.step_points import (
+    least_point,
+    least_record,
+    split_points,
+    take_chosen,
+)
+from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
-from optsched.runtime.clock import processor_time
+from optsched.runtime.clock import Clock, processor_time
 
 logger = logging.getLogger("optsched.plugins.inductor")
 
@@ -49,7 +60,8 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
 
     def uuid(self) -> str:
         """Return a text of all settings, so that PyTorch's caches keep compiled steps apart."""
-        return hashlib.sha256((sources_digest() + repr(astuple(self))).encode()).hexdigest()
+        settings = sources_digest() + repr(astuple(self)) + _plan_of(self).digest()
+        return hashlib.sha256(settings.encode()).hexdigest()
 
     def __call__(self, gm: GraphModule, joint_inputs: Sequence[Any], **how: Any) -> Modules:
         """Return forward and backward graph; never fail where PyTorch would not."""
@@ -58,7 +70,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         # The plan changes the graph, and PyTorch's own split needs it unchanged if no plan is made.
         original = copy.deepcopy(gm)
         try:
-            found, record = split_within(self, name, gm, joint_inputs, how)
+            found, record, _ = self._split(_plan_of(self), name, gm, joint_inputs, how)
         except Exception as error:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             level = logging.INFO if isinstance(error, OptschedError) else logging.WARNING
@@ -70,19 +82,53 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         remember(replace(record, seconds=time.perf_counter() - start))
         return found
 
+    def _split(
+        self,
+        plan: StepPlan,
+        name: str,
+        joint: GraphModule,
+        inputs: Sequence[Any],
+        how: dict[str, Any],
+    ) -> Answer:
+        """Return the split that the plan of the step has for a joint graph, or one for it alone."""
+        key, on_cpu = joint_digest(joint, how), is_on_cpu(joint)
+        # Other processes must not decide what is found.
+        with processor_time():
+            chosen = plan.find(key) if on_cpu else None
+            if chosen is None:
+                clock = search_clock(self.time_limit)
+                step = JointStep(self, name, joint, inputs, how)
+                if self.ask == LEAST:
+                    chosen = least_point(split_points(step))
+                    found = take_chosen(chosen, name, copy.deepcopy(step.joint), inputs, how)
+                    found = found._replace(record=least_record(step, chosen, found.record))
+                else:
+                    found = search_split(step, clock)
+                plan.add(key, step, found.modules, found.extra)
+            else:
+                found = take_chosen(chosen, name, joint, inputs, how)
+        region = Region(key, plan.watch if on_cpu else None, owned=plan.regions[key].owned)
+        if chosen is not None:
+            region = replace(region, limits=chosen.limits, expected=chosen.point.owned)
+        elif self.ask:
+            region = replace(region, limits=(step.settings.peak,) * 2)
+        # The bytes that are live between calls are measured on the CPU alone.
+        set_region(region)
+        return found
 
-def split_within(
-    settings: PeakSettings,
-    name: str,
-    joint: GraphModule,
-    inputs: Sequence[Any],
-    how: dict[str, Any],
-) -> Answer:
-    """Return the split of a joint graph and its record; arguments as for :class:`JointStep`."""
-    # Other processes must not decide what is found.
-    with processor_time():
-        clock = search_clock(settings.time_limit)
-        search = SplitSearch(JointStep(settings, name, joint, inputs, how), clock)
-        search.run()
-        modules, record = answer(search)
-    return modules, replace(record, saved=saved_bytes(modules, search.step.outputs))
+
+_plans: dict[PeakSettings, StepPlan] = {}
+
+
+def _plan_of(settings: PeakSettings) -> StepPlan:
+    """Return the plan of all graphs that are compiled with equal settings."""
+    return _plans.setdefault(settings, StepPlan(settings))
+
+
+def search_split(step: JointStep, clock: Clock) -> Answer:
+    """Return the split of a joint graph that is cheapest within the peak, for it alone."""
+    search = SplitSearch(step, clock)
+    search.run()
+    found = answer(search)
+    saved = saved_bytes(found.modules, step.outputs)
+    return found._replace(record=replace(found.record, saved=saved))

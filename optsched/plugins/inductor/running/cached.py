@@ -18,6 +18,7 @@ from dataclasses import asdict, astuple, fields, replace
 from typing import Any
 
 from optsched.plugins.inductor.running.measured import Meter, measure_calls
+from optsched.plugins.inductor.running.step_calls import watch_calls
 from optsched.plugins.records import CompiledGraph, remember
 
 _lock = threading.Lock()
@@ -74,6 +75,8 @@ def recall(
         remember(record)
     if module is not None and meter is not None:
         measure_calls(module, record, Meter(*meter))
+    if module is not None and not record.name.endswith("inference"):
+        watch_calls(module, record.name.endswith("backward"), record.planned or 0)
 
 
 def _current_name(name: str) -> str:

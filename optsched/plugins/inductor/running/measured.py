@@ -63,7 +63,7 @@ def _measured(call: Callable[..., Any], record: CompiledGraph, meter: Meter) -> 
             measures, left = left > 0, left - 1
         if not measures:
             return call(*args)
-        from optsched.plugins.inductor.sizes.meter import measure_call
+        from optsched.plugins.inductor.sizes.meter import measure_call, missing_counter
 
         held, planned = dict[int, int](), set[int]()
         if meter.device == "cpu":
@@ -72,6 +72,10 @@ def _measured(call: Callable[..., Any], record: CompiledGraph, meter: Meter) -> 
         result, rise = measure_call(lambda: call(*args), meter.device, held)
         if rise is not None:
             note_measured(_add_bytes(record, meter, rise, held, planned))
+        elif not missing_counter(meter.device):
+            # The counter was taken by another call, or by a step: a later call is measured.
+            with lock:
+                left += 1
         return result
 
     return measure

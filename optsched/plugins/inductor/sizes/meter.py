@@ -14,7 +14,8 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -70,6 +71,23 @@ def measure_call(
         if device != "cpu":
             return _on_gpu(call, device)
         return _on_cpu(call, attached_heap(ALLOCATOR, KERNELS), held or {})
+    finally:
+        _lock.release()
+
+
+@contextmanager
+def count_blocks() -> Iterator[AttachedHeap | None]:
+    """Count in the body the blocks that this thread takes on the CPU.
+
+    Yields None without a counter, and while a call is measured. No call is measured in the body.
+    """
+    if missing_counter("cpu") or not _lock.acquire(blocking=False):
+        yield None
+        return
+    try:
+        heap = attached_heap(ALLOCATOR, KERNELS)
+        with heap.counting({}):
+            yield heap
     finally:
         _lock.release()
 

@@ -131,7 +131,7 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
         clock=Clock.of(Limits(seconds=3600)),
         torch_split=lambda: None,
     )
-    modules, record = answer(search)
+    modules, record, _ = answer(search)
     assert f"fits {BUDGET:,} bytes: {record.after:,}" in record.answer
     return modules, record.after, asked
 

@@ -1,0 +1,84 @@
+"""Steps of several compiled regions within a peak: what is held is measured, bits stay near."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch._functorch import config as functorch_config  # noqa: E402
+from torch._inductor import config  # noqa: E402
+
+from optsched import plugins  # noqa: E402
+from optsched.plugins.inductor import options  # noqa: E402
+from optsched.plugins.inductor.sizes.meter import missing_counter  # noqa: E402
+from tests.support.compiled_memory import QUICK_KERNELS  # noqa: E402
+
+pytestmark = pytest.mark.skipif(bool(missing_counter("cpu")), reason="needs Linux and cc")
+
+
+class Block(nn.Module):
+    """A wide layer between two narrow ones, as a region of its own."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(64, width), nn.Linear(width, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.sigmoid(self.up(x)) * torch.tanh(x.sum(1, keepdim=True)))
+
+
+def gradients(blocks: nn.ModuleList, regions: list[nn.Module]) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    blocks.zero_grad()
+    x = torch.randn(256, 64, requires_grad=True)
+    for region in regions:
+        x = region(x)
+    x.square().mean().backward()
+    return [p.grad for p in blocks.parameters() if p.grad is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peak", [1_600_000, "min"])
+def test_a_step_of_three_regions_holds_what_is_asked(peak: int | str) -> None:
+    torch._dynamo.reset()
+    plugins.forget()
+    torch.manual_seed(0)
+    blocks = nn.ModuleList(Block(width) for width in (256, 256, 512))
+    wanted = [x.clone() for x in gradients(blocks, [*blocks])]
+    with config.patch(QUICK_KERNELS), functorch_config.patch(enable_autograd_cache=False):
+        how = options(peak=peak, time_limit=2)
+        regions = [torch.compile(block, options=how) for block in blocks]
+        first = [gradients(blocks, regions) for _ in range(2)]
+        before = plugins.explain().splitlines()[-1]
+        later = [gradients(blocks, regions) for _ in range(3)]
+    line = plugins.explain().splitlines()[-1]
+    assert line.startswith("step of 3 calls of 2 graphs: asked "), line
+    held = [int(re.findall(r"held ([0-9,]+)", x)[0].replace(",", "")) for x in (before, line)]
+    least = int(line.split()[-2].replace(",", ""))
+    assert held[1] <= (peak if isinstance(peak, int) else least)
+    assert held[1] < held[0]
+    for found in (*first, *later):
+        for one, other in zip(wanted, found, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.slow
+def test_a_single_graph_takes_a_percentage_and_the_least() -> None:
+    torch.manual_seed(0)
+    blocks, x = nn.Sequential(Block(256), Block(512)), torch.randn(256, 64)
+    planned = []
+    for peak in ("100%", "80%", "min"):
+        torch._dynamo.reset()
+        plugins.forget()
+        with config.patch(QUICK_KERNELS), functorch_config.patch(enable_autograd_cache=False):
+            compiled = torch.compile(blocks, options=options(peak=peak, time_limit=2))
+            for _ in range(3):
+                compiled(x).square().mean().backward()
+        rows = plugins.records()
+        planned.append(max(row.planned or 0 for row in rows if "joint" not in row.name))
+        assert "step of" not in plugins.explain()
+    assert planned[2] < planned[1] < planned[0]
