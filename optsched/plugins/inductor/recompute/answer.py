@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from optsched.check.runs import check_runs
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.joint_graph import Modules
@@ -19,11 +20,15 @@ from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
 from optsched.plugins.inductor.recompute.near_order import near_order
 from optsched.plugins.inductor.recompute.search import SplitSearch
+from optsched.plugins.inductor.recompute.take_back import take_back
 from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted
 from optsched.solver.recompute.result import RecomputeResult
+
+TAKEN_BACK = 12
+"""Most splits with fewer repeats that are lowered and simulated."""
 
 
 class Answer(NamedTuple):
@@ -94,9 +99,30 @@ def _settle(search: SplitSearch, chosen: Tried) -> Tried:
         return chosen
     if not chosen.price[0] and chosen.price[1]:
         chosen = _take_better(search, chosen, _free_plan(search, chosen, chosen.memory.peak))
+    chosen = _with_fewer_repeats(search, chosen)
     result, names = chosen.result, [node.name for node in search.step.joint.graph.nodes]
     order = near_order(result.graph, result.sequence or (), names)
     return _take_better(search, chosen, replace(result, sequence=order))
+
+
+def _with_fewer_repeats(search: SplitSearch, chosen: Tried) -> Tried:
+    """Return the split after those of its repeats that cost something are taken back."""
+    best, graph = chosen, chosen.result.graph
+
+    def fits(sequence: tuple[int, ...]) -> bool:
+        nonlocal best
+        if search.clock.expired():
+            return False
+        checked = check_runs(graph, sequence)
+        made = replace(best.result, sequence=sequence, extra=checked.extra, peak=checked.peak)
+        row = _take_better(search, best, made)
+        is_better, best = row is not best, row
+        return is_better
+
+    if chosen.result.extra:
+        costs = [op.cost for op in graph.ops]
+        take_back(chosen.result.sequence or (), costs, fits, TAKEN_BACK)
+    return best
 
 
 def _free_plan(search: SplitSearch, chosen: Tried, simulated: int) -> RecomputeResult:

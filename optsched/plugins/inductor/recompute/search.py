@@ -90,6 +90,21 @@ class SplitSearch:
             if rows[0][0] > self.budget:
                 break
             self.step.memory(rows[0][1].modules)
+        if self.step.settings.split and self.step.settings.calibrated:
+            self._simulate_cut(plans)
+
+    def _simulate_cut(self, plans: Clock) -> None:
+        """Simulate PyTorch's splits, the cheapest first, until one fits with cuts or without.
+
+        Cuts may bring a split within the budget whose ops tell otherwise, at little cost. Plans
+        whose repeats cost more are not simulated afterwards.
+        """
+        for split in sorted(self.step.splits, key=lambda split: split.extra):
+            prices = [cost for cost, _ in self._fitting_splits(cuts=True)]
+            if plans.expired() or (prices and split.extra >= min(prices)):
+                break
+            if split.saved <= self.budget:
+                self.step.memory(split.modules)
 
     def _try_models(self, part: float, plans: Clock) -> None:
         """Try plans of each planned graph, with a part of the time limit for each plan."""
