@@ -114,7 +114,7 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
     nodes = [SimpleNamespace(name=name) for name in NAMES]
     step = SimpleNamespace(
         split=lambda _, order: tuple(order),
-        memory=lambda x: StepMemory(peaks[x], peaks[x], peaks[x], NO_BYTES) if x in peaks else None,
+        memory=lambda x: StepMemory(*[peaks.get(x, BUDGET + 1)] * 3, NO_BYTES),
         cut_cost=lambda modules: 0 if modules == PLAN else traffic,
         peak=peaks.get,
         settings=SimpleNamespace(peak=BUDGET, time_limit=60.0),
@@ -140,6 +140,13 @@ def test_a_near_order_is_taken_if_it_fits_and_costs_no_more() -> None:
     assert settled(1, {NEAR: BUDGET}) == (NEAR, BUDGET, [])
     assert settled(1, {NEAR: BUDGET + 1}) == (PLAN, 900, [])
     assert settled(1, {NEAR: BUDGET}, traffic=1) == (PLAN, 900, [])
+
+
+def test_a_repeat_that_costs_is_taken_back_if_the_step_still_fits() -> None:
+    assert settled(1, {FEWER: BUDGET}) == (FEWER, BUDGET, [])
+    assert settled(1, {FEWER: BUDGET + 1}) == (PLAN, 900, [])
+    # Bytes that cuts move cost more than the repeat.
+    assert settled(1, {FEWER: BUDGET}, traffic=9) == (PLAN, 900, [])
 
 
 def test_free_repeats_are_planned_again_for_all_bytes_asked() -> None:
