@@ -1,11 +1,11 @@
 """Repeats of a plan that is known to fit, taken back while it still fits.
 
-A plan is made for the bytes of ops, and what is compiled may need fewer. Whether a split fits is
-known once it is lowered and simulated, which takes seconds, so many repeats are taken back at once
-where that fits, and single ones only where it does not.
+A plan is made for the bytes of ops, and what is compiled may need fewer. A split is known to fit
+once it is lowered and simulated, which takes seconds. So all repeats are taken back together if
+that fits, else halves of them, and single ones at last.
 
-Example: of four repeats the last one is needed. Taking all back does not fit, nor the last two; the
-first two, and then the third, are taken back.
+Example: of four repeats the last one is needed. All four cannot go, and the last two cannot; the
+first two go, and then the third.
 """
 
 from __future__ import annotations
