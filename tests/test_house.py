@@ -31,10 +31,10 @@ MOST_LINES = {
     "optsched/model": 9_162,
     "optsched/ordering": 9_470,
     "optsched/packing": 3_999,
-    "optsched/plugins": 10_590,
+    "optsched/plugins": 10_690,
     "optsched/reports": 5_927,
     "optsched/runtime": 3_556,
-    "optsched/solver": 13_400,
+    "optsched/solver": 13_540,
     "optsched/store": 2_695,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

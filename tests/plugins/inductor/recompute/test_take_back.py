@@ -1,4 +1,4 @@
-"""Repeats that are taken back: what is left fits, and nothing more can go."""
+"""Repeats that are taken back: the others are needed, and the split fits."""
 
 from __future__ import annotations
 
