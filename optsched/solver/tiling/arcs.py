@@ -25,7 +25,7 @@ from optsched.solver.tiling.variants import Variant, counts_of, measured, varian
 
 OPS = 1 << 16
 """Factor of multiplications, so that fewer ops break ties."""
-MEASURE_SHARE = 0.5
+MEASURE_SHARE = 0.6
 """Part of the time for the loads of stages; small stages come first."""
 OUT_OF_REACH = 1 << 61
 """Load of an arc that no path should take."""

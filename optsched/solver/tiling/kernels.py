@@ -50,7 +50,8 @@ def run_bytes(arrays: StageArrays, v: int, made: IntArray) -> int:
     """Return the bytes of workspace of a run."""
     bytes_ = arrays.ops[4, v] + arrays.ops[5, v] * (made[1] - made[0])
     unit = arrays.rounding
-    return int((bytes_ + unit - 1) // unit * unit)
+    # Most kernels have none, and a division is slow.
+    return int((bytes_ + unit - 1) // unit * unit) if bytes_ else 0
 
 
 @inner
