@@ -27,8 +27,9 @@ from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted
 from optsched.solver.recompute.result import RecomputeResult
 
-TAKEN_BACK = 12
-"""Most splits with fewer repeats that are lowered and simulated."""
+TAKEN_BACK, TAKE_BACK_LIMITS = 12, 4
+"""Most splits with fewer repeats that are lowered and simulated, and time limits for all of them.
+"""
 
 
 class Answer(NamedTuple):
@@ -95,11 +96,13 @@ def _take_ours(search: SplitSearch) -> Answer:
 def _settle(search: SplitSearch, chosen: Tried) -> Tried:
     """Return a split that fits with fewer repeats at no cost, and near to the program's order."""
     # Lowering takes seconds, and without it nothing says that another split fits.
+    if chosen.memory is None:
+        return chosen
+    chosen = _with_fewer_repeats(search, chosen)
     if chosen.memory is None or search.clock.expired():
         return chosen
     if not chosen.price[0] and chosen.price[1]:
         chosen = _take_better(search, chosen, _free_plan(search, chosen, chosen.memory.peak))
-    chosen = _with_fewer_repeats(search, chosen)
     result, names = chosen.result, [node.name for node in search.step.joint.graph.nodes]
     order = near_order(result.graph, result.sequence or (), names)
     return _take_better(search, chosen, replace(result, sequence=order))
@@ -108,10 +111,12 @@ def _settle(search: SplitSearch, chosen: Tried) -> Tried:
 def _with_fewer_repeats(search: SplitSearch, chosen: Tried) -> Tried:
     """Return the split after those of its repeats that cost something are taken back."""
     best, graph = chosen, chosen.result.graph
+    # The search may have used up its time.
+    clock = Clock.of(Limits(seconds=TAKE_BACK_LIMITS * search.step.settings.time_limit))
 
     def fits(sequence: tuple[int, ...]) -> bool:
         nonlocal best
-        if search.clock.expired():
+        if clock.expired():
             return False
         checked = check_runs(graph, sequence)
         made = replace(best.result, sequence=sequence, extra=checked.extra, peak=checked.peak)

@@ -66,6 +66,7 @@ class StepWatch:
     _marks: list[tuple[Span, int]] = field(default_factory=list)
     _count: _Count | None = None
     _is_clean: bool = True
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def note_compiled(self) -> None:
         """Leave out the present step, in which a graph is compiled."""
@@ -73,20 +74,25 @@ class StepWatch:
 
     def call(self, region: str, is_backward: bool, planned: int, run: Callable[[], Any]) -> Any:
         """Run a call of a graph as a part of the step."""
-        if self.done or not self._begin(region, is_backward):
+        with self._lock:
+            is_part = not self.done and self._begin(region, is_backward)
+        if not is_part:
             return run()
         running = (region, is_backward)
         try:
             result = run()
         except BaseException:
             # The step ends here, and what waits is lost.
-            self._drop()
+            with self._lock:
+                self._drop()
             raise
-        self._mark(running, planned)
-        if not is_backward:
-            self.waiting.append(region)
-        elif not self.waiting:
-            self._end()
+        with self._lock:
+            self._mark(running, planned)
+            if not is_backward:
+                self.waiting.append(region)
+            spans = self._end() if is_backward and not self.waiting else []
+        if spans:
+            self.on_step(spans)
         return result
 
     def _begin(self, region: str, is_backward: bool) -> bool:
@@ -112,12 +118,14 @@ class StepWatch:
         span = Span(running, tuple(sorted(Counter(self.waiting).items())), planned, 0)
         self._marks.append((span, at))
 
-    def _end(self) -> None:
+    def _end(self) -> list[Span]:
+        """Return the spans of the step that ends; none if it was not measured."""
         marks, count, is_clean = self._marks, self._count, self._is_clean
         most = [] if count is None else count.most([at for _, at in marks])
         self._drop()
-        if is_clean and len(most) == len(marks):
-            self.on_step([span._replace(most=n) for (span, _), n in zip(marks, most, strict=True)])
+        if not is_clean or len(most) != len(marks):
+            return []
+        return [span._replace(most=n) for (span, _), n in zip(marks, most, strict=True)]
 
     def _drop(self) -> None:
         if self._count is not None:
