@@ -1,0 +1,1 @@
+"""Peak memory against exposed communication time, on graphs with sharded weights."""
