@@ -19,6 +19,7 @@ from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
 from optsched.plugins.inductor.recompute.near_order import near_order
+from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.inductor.recompute.search import SplitSearch
 from optsched.plugins.inductor.recompute.take_back import take_back
 from optsched.plugins.records import CompiledGraph
@@ -33,11 +34,12 @@ TAKEN_BACK, TAKE_BACK_LIMITS = 12, 4
 
 
 class Answer(NamedTuple):
-    """A split, its record, and the cost of what it runs again."""
+    """A split, its record, the cost of what it runs again, and how to make it."""
 
     modules: Modules
     record: CompiledGraph
     extra: int
+    recipe: Recipe
 
 
 def answer(search: SplitSearch) -> Answer:
@@ -65,7 +67,8 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     text += f"({step.graph.cost_unit})"
     how = f"PyTorch's own split at an activation memory budget of {split.budget:g}"
     extra = f"for {share:.2f} % more compute ({how})"
-    return Answer(split.modules, _record(step, text, memory, extra), split.extra)
+    recipe = Recipe(split.budget)
+    return Answer(split.modules, _record(step, text, memory, extra), split.extra, recipe)
 
 
 def _take_ours(search: SplitSearch) -> Answer:
@@ -82,15 +85,17 @@ def _take_ours(search: SplitSearch) -> Answer:
     extra = f"for {share:.2f} % more compute ({repeats} run again)"
     record = _record(step, _text(step, chosen, simulated), chosen.memory, extra)
     record = replace(record, front=_front(search, own))
+    runs = step.runs(_model(search, chosen), chosen.result.sequence or ())
+    recipe = Recipe(runs=tuple(runs), forward=tuple(step.forward))
     if own is None or simulated is None or simulated <= budget:
-        return Answer(chosen.modules, record, chosen.price[0])
+        return Answer(chosen.modules, record, chosen.price[0], recipe)
     if own <= simulated:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
         refusal = _refusal(step, own, "PyTorch's own split")
         record = replace(record, after=own, order="", reason=reason, answer=refusal)
-        return Answer(step.default, record, 0)
+        return Answer(step.default, record, 0, Recipe(1.0))
     record = replace(record, note="no plan that was tried fits as simulated")
-    return Answer(chosen.modules, record, chosen.price[0])
+    return Answer(chosen.modules, record, chosen.price[0], recipe)
 
 
 def _settle(search: SplitSearch, chosen: Tried) -> Tried:

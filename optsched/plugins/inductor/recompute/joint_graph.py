@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from optsched.model.graph import Graph
 from optsched.plugins.inductor.reading.support import KeptOrderError
 
 _EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
+COLLECTIVES = "_c10d_functional."
+"""Namespace of the collectives that a plan may move, but must not repeat or exchange."""
 
 
 class ImpossiblePeakError(KeptOrderError):
@@ -53,6 +56,18 @@ def is_on_cpu(joint: GraphModule) -> bool:
     """Return True if all inputs of a graph are on the CPU."""
     values = [node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")]
     return all(x.device.type == "cpu" for x in values if isinstance(x, torch.Tensor))
+
+
+def is_collective(node: Node) -> bool:
+    """Return True if a node communicates with other ranks in a way that a plan knows."""
+    return str(node.target).startswith(COLLECTIVES)
+
+
+def in_sequence(joint: GraphModule, graph: Graph) -> Graph:
+    """Return the graph of a joint graph in which collectives keep their sequence."""
+    names = [node.name for node in joint.graph.nodes if is_collective(node)]
+    ops = [graph.op_ids[name] for name in names if name in graph.op_ids]
+    return graph.with_control({v: (u,) for u, v in pairwise(ops)})
 
 
 def storage_of(node: Any) -> StorageWeakRef | None:
@@ -131,8 +146,9 @@ def require_known(joint: GraphModule) -> None:
         if is_sym_node(node):
             raise KeptOrderError(f"node {node.name!r} is a symbolic size")
         target = str(node.target)
-        # An op with effects must run once, and a collective must run on all machines alike.
-        if node.op == "call_function" and any(word in target for word in _EFFECTS):
+        # An op with effects must run once. Known collectives run once, too, in their sequence.
+        known = is_collective(node)
+        if node.op == "call_function" and not known and any(word in target for word in _EFFECTS):
             raise KeptOrderError(f"node {node.name!r} ({target}) has effects or communicates")
         if node.op == "get_attr" and isinstance(getattr(joint, target, None), GraphModule):
             raise KeptOrderError(f"node {node.name!r} holds a graph of its own")

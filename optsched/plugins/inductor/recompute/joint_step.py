@@ -22,6 +22,7 @@ from optsched.plugins.inductor.recompute.hidden_bytes import with_hidden
 from optsched.plugins.inductor.recompute.joint_graph import (
     Modules,
     forward_ends,
+    in_sequence,
     require_known,
     require_possible,
 )
@@ -82,7 +83,8 @@ class JointStep:
         if not settings.ask:
             require_possible(joint, self.outputs, settings.peak)
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
-        self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
+        graph = in_sequence(joint, from_fx(joint, name=name))
+        self.graph: Graph = with_costs(graph, settings.cost)
         self.ends = forward_ends(joint, self.graph, self.outputs)
         self.problem = make_problem(self.graph, self.ends)
         self.simulated: dict[Modules, StepMemory] = {}

@@ -8,6 +8,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -21,7 +22,12 @@ from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.model.runs import extra_cost
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
-from optsched.plugins.inductor.recompute.joint_graph import Modules, computed, saved_bytes
+from optsched.plugins.inductor.recompute.joint_graph import (
+    Modules,
+    computed,
+    is_collective,
+    saved_bytes,
+)
 from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.kernels import Contracted
 from optsched.solver.recompute.result import RecomputeResult
@@ -90,6 +96,10 @@ def torch_splits(
                 copy.deepcopy(joint), inputs, **how
             )
         names = tuple(computed(modules))
+        again = Counter(names)
+        # A rank that repeats a collective waits for others, except where all of them do.
+        if found and any(again[x.name] > 1 for x in joint.graph.nodes if is_collective(x)):
+            continue
         ops = [graph.op_ids[name] for name in names if name in graph.op_ids]
         # Several budgets often give the same split, and each simulation costs a lowering.
         saved = saved_bytes(modules, how["num_fwd_outputs"])

@@ -4,7 +4,9 @@ It reads the joint graph (:mod:`optsched.plugins.inductor.recompute.joint_step`)
 repeats with which the simulated peak fits (:mod:`optsched.plugins.inductor.recompute.search`), and
 takes the cheapest split that fits (:mod:`optsched.plugins.inductor.recompute.answer`). PyTorch's
 own split is kept if it is as good, if no plan is found, and for graphs with what the plan does not
-know: collectives, effects, symbolic sizes, user checkpoint tags, mutations in the backward graph.
+know: effects, symbolic sizes, user checkpoint tags, mutations in the backward graph. Where a graph
+has collectives, rank 0 makes the plan of all ranks
+(:mod:`optsched.plugins.inductor.recompute.ranks`).
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -16,7 +18,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 import torch
@@ -26,7 +28,7 @@ from torch.fx import GraphModule
 
 from optsched.errors import OptschedError
 from optsched.plugins.inductor.asked import LEAST
-from optsched.plugins.inductor.recompute.answer import Answer, answer
+from optsched.plugins.inductor.recompute.answer import TAKE_BACK_LIMITS, Answer, answer
 from optsched.plugins.inductor.recompute.joint_graph import (
     ImpossiblePeakError,
     Modules,
@@ -35,7 +37,9 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     saved_bytes,
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
-from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock
+from optsched.plugins.inductor.recompute.ranks import RanksError, agree, has_collectives
+from optsched.plugins.inductor.recompute.recipe import Recipe
+from optsched.plugins.inductor.recompute.search import LAST, SplitSearch, search_clock
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
 from optsched.plugins.inductor.recompute.step_points import (
     least_point,
@@ -46,8 +50,10 @@ from optsched.plugins.inductor.recompute.step_points import (
 from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
-from optsched.runtime.clock import Clock, processor_time
+from optsched.runtime.clock import BUSY, Clock, processor_time
 
+MOST_LIMITS = BUSY * (LAST + TAKE_BACK_LIMITS + 2)
+"""Wall time that rank 0 may take for a plan, in time limits, which count processor time."""
 logger = logging.getLogger("optsched.plugins.inductor")
 
 
@@ -70,7 +76,10 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         # The plan changes the graph, and PyTorch's own split needs it unchanged if no plan is made.
         original = copy.deepcopy(gm)
         try:
-            found, record, _ = self._split(_plan_of(self), name, gm, joint_inputs, how)
+            found, record, *_ = self._split(_plan_of(self), name, gm, joint_inputs, how)
+        except RanksError:
+            # The other ranks may have split the graph otherwise, and would wait in a collective.
+            raise
         except Exception as error:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             level = logging.INFO if isinstance(error, OptschedError) else logging.WARNING
@@ -91,6 +100,8 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         how: dict[str, Any],
     ) -> Answer:
         """Return the split that the plan of the step has for a joint graph, or one for it alone."""
+        if has_collectives(joint):
+            return self._split_on_all_ranks(name, joint, inputs, how)
         key, on_cpu = joint_digest(joint, how), is_on_cpu(joint)
         # Other processes must not decide what is found.
         with processor_time():
@@ -115,6 +126,30 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         # The bytes that are live between calls are measured on the CPU alone.
         set_region(region)
         return found
+
+    def _split_on_all_ranks(
+        self, name: str, joint: GraphModule, inputs: Sequence[Any], how: dict[str, Any]
+    ) -> Answer:
+        """Return the split that rank 0 has made for a joint graph with collectives."""
+        made: list[Answer] = []
+
+        def plan() -> list[Any]:
+            with processor_time():
+                clock = search_clock(self.time_limit)
+                step = JointStep(self, name, copy.deepcopy(joint), inputs, how)
+                found = search_split(step, clock)
+            made.append(found)
+            return [list(found.recipe), asdict(found.record), found.extra]
+
+        settings = repr(astuple(self))
+        (recipe, record, extra), _ = agree(joint, settings, plan, MOST_LIMITS * self.time_limit)
+        if made:
+            return made[0]
+        budget, runs, forward = recipe
+        again = Recipe(budget, tuple((node, bool(n)) for node, n in runs), tuple(forward))
+        front = tuple((peak, share) for peak, share in record.pop("front"))
+        text = CompiledGraph(**{**record, "name": name}, front=front)
+        return Answer(again.split(joint, inputs, how), text, extra, again)
 
 
 _plans: dict[PeakSettings, StepPlan] = {}

@@ -16,9 +16,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from torch._functorch import config as functorch_config
-from torch._functorch.compile_utils import fx_graph_cse
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from optsched.check.runs import check_runs
@@ -35,7 +32,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
 )
 from optsched.plugins.inductor.recompute.joint_step import ORDER_SECONDS, JointStep
 from optsched.plugins.inductor.recompute.models import Model
-from optsched.plugins.inductor.recompute.split import split_joint
+from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -48,28 +45,6 @@ SAVED_SHARES = (0.8, 0.6, 0.45, 0.3, 0.15)
 PEAK_SHARES = (0.85, 0.7, 0.55)
 """Peaks of the region alone, in parts of that of PyTorch's default split."""
 HOLD = "between loss and backward ops"
-
-
-class Recipe(NamedTuple):
-    """Instructions for a split: PyTorch's budget, or the runs of a plan and its forward nodes."""
-
-    budget: float | None = None
-    runs: tuple[tuple[str, bool], ...] = ()
-    forward: tuple[str, ...] = ()
-
-    def split(self, joint: GraphModule, inputs: Sequence[Any], how: Mapping[str, Any]) -> Modules:
-        """Return the split of an equal joint graph, which is changed."""
-        if self.budget is not None:
-            chosen = {} if self.budget == 1 else {"activation_memory_budget": self.budget}
-            with functorch_config.patch(chosen):
-                modules: Modules = min_cut_rematerialization_partition(joint, inputs, **how)
-            return modules
-        joint.graph.eliminate_dead_code()
-        joint.graph = fx_graph_cse(joint.graph)
-        joint.recompile()
-        static = how.get("static_lifetime_input_indices") or ()
-        outputs = int(how["num_fwd_outputs"])
-        return split_joint(joint, self.runs, self.forward, outputs, static)
 
 
 class SplitPoint(NamedTuple):
@@ -139,7 +114,7 @@ def take_chosen(
         order=f"recompute: split chosen for the step, saves {saved:,} bytes",
         saved=saved,
     )
-    return Answer(modules, record, figures.extra)
+    return Answer(modules, record, figures.extra, chosen.point.recipe)
 
 
 def least_point(points: Sequence[SplitPoint]) -> Chosen:

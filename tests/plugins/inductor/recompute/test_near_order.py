@@ -114,6 +114,8 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
     nodes = [SimpleNamespace(name=name) for name in NAMES]
     step = SimpleNamespace(
         split=lambda _, order: tuple(order),
+        runs=lambda _, order: [(NAMES[v], False) for v in order],
+        forward=[],
         memory=lambda x: StepMemory(*[peaks.get(x, BUDGET + 1)] * 3, NO_BYTES),
         cut_cost=lambda modules: 0 if modules == PLAN else traffic,
         peak=peaks.get,
@@ -131,7 +133,7 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
         clock=Clock.of(Limits(seconds=3600)),
         torch_split=lambda: None,
     )
-    modules, record, _ = answer(search)
+    modules, record, *_ = answer(search)
     assert f"fits {BUDGET:,} bytes: {record.after:,}" in record.answer
     return modules, record.after, asked
 
