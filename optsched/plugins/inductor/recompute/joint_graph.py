@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch._functorch.partitioners import has_recomputable_ops, is_sym_node
+from torch._functorch.partitioners import is_sym_node
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -136,12 +136,9 @@ def require_possible(joint: GraphModule, outputs: int, peak: int) -> None:
 def require_known(joint: GraphModule) -> None:
     """Raise unless a plan may change how a joint graph is split.
 
-    Raise `KeptOrderError` for user checkpoint tags, effects, collectives, graphs within, and
+    Raise `KeptOrderError` for effects, unknown collectives, graphs within, and
     symbolic sizes.
     """
-    # The user's own tags say what runs again; a plan would overrule them.
-    if has_recomputable_ops(joint):
-        raise KeptOrderError("the graph has checkpoint tags of its user")
     for node in joint.graph.nodes:
         if is_sym_node(node):
             raise KeptOrderError(f"node {node.name!r} is a symbolic size")

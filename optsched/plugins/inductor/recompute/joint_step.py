@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torch._functorch.compile_utils import fx_graph_cse
+from torch._functorch.partitioners import has_recomputable_ops
 from torch.fx import GraphModule
 
 from optsched.formats.costs import moved_cost, with_costs
@@ -120,6 +121,9 @@ class JointStep:
         Of some plans of kernels Inductor fuses the repeats of many layers, so that all of their
         bytes are live at once, and plans of ATen ops need less.
         """
+        if has_recomputable_ops(self.joint):
+            # The user's tags say what runs again, and PyTorch's splits keep to them at any budget.
+            return []
         found = [make_model("ATen ops", contracted(self.problem), self.splits)]
         if self.settings.calibrated:
             found.append(make_model("fused ops", join_kernels(self.problem), self.splits))

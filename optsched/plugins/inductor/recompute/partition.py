@@ -4,9 +4,9 @@ It reads the joint graph (:mod:`optsched.plugins.inductor.recompute.joint_step`)
 repeats with which the simulated peak fits (:mod:`optsched.plugins.inductor.recompute.search`), and
 takes the cheapest split that fits (:mod:`optsched.plugins.inductor.recompute.answer`). PyTorch's
 own split is kept if it is as good, if no plan is found, and for graphs with what the plan does not
-know: effects, symbolic sizes, user checkpoint tags, mutations in the backward graph. Where a graph
-has collectives, rank 0 makes the plan of all ranks
-(:mod:`optsched.plugins.inductor.recompute.ranks`).
+know: effects, symbolic sizes, mutations in the backward graph. With user checkpoint tags it is one
+of PyTorch's splits, which keep to them. Where a graph has collectives, rank 0 makes the plan of
+all ranks (:mod:`optsched.plugins.inductor.recompute.ranks`).
 
 This module imports torch at its top: import it inside the function that needs it.
 """

@@ -64,6 +64,8 @@ class SplitSearch:
         self.budget, self.models = step.settings.peak, step.models()
         self.tried: list[Tried] = []
         self.blocker = "the time was too short"
+        if not self.models:
+            self.blocker = "no split of PyTorch's fits, and its user has set checkpoint tags"
 
     def run(self) -> None:
         """Try plans of each planned graph."""
@@ -82,7 +84,7 @@ class SplitSearch:
         Plans aim by them, and must cost less than the cheapest one that fits.
         """
         most = NEAR * self.budget if self.step.settings.calibrated else 0
-        known = [row for row in self.models[0].known if row[0] <= most]
+        known = [row for model in self.models[:1] for row in model.known if row[0] <= most]
         if known:
             _, modules = min(known, key=lambda row: abs(row[0] - self.budget))
             self.step.memory(modules)
@@ -270,9 +272,11 @@ class SplitSearch:
 
     def _likely_bytes(self, split: TorchSplit) -> int:
         """Return the bytes of a split by the ratio of the split of the nearest peak."""
-        peaks = {modules: peak for peak, modules in self.models[0].known}
+        first = self.models[:1]
+        peaks = {modules: peak for model in first for peak, modules in model.known}
         # PyTorch may repeat what a plan must not; of such a split only what it saves is known.
-        peak, rows = peaks.get(split.modules, split.saved), self._simulated_peaks(self.models[0])
+        peak = peaks.get(split.modules, split.saved)
+        rows = [row for model in first for row in self._simulated_peaks(model)]
         if not rows:
             return peak
         near, memory = min(rows, key=lambda row: abs(row[0] - peak))

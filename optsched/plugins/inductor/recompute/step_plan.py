@@ -86,7 +86,10 @@ class StepPlan:
         """Add a region that is compiled within the peak alone."""
         with self._lock:
             if key not in self.regions:
-                self.watch.done, self._choices = False, 0
+                # Another model, or a part of the step that was not measured.
+                self.watch.done, self._choice = False, None
+                self._held = self._choices = 0
+                self._steps.clear()
                 self._seen.clear()
             saved = waiting_bytes(modules, step.outputs)
             kept = frozenset(saved_inputs(modules, step.outputs, step.static))
@@ -98,7 +101,8 @@ class StepPlan:
             if self._is_due:
                 self._is_due = False
                 self._choose()
-            self._note()
+            if key in _calls(self._steps):
+                self._note()
             return self.chosen.get(key)
 
     def _on_step(self, spans: list[Span]) -> None:

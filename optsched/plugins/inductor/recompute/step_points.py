@@ -75,17 +75,24 @@ def split_points(
         for point in _simulated(step, row.modules, row.extra, Recipe(row.budget), owned, kept)
     ]
     # Ops joined as Inductor is likely to fuse them are nearer to what is compiled.
-    model, seen = step.models()[-1], set[tuple[int, ...]]()
+    for model in step.models()[-1:]:
+        found += _planned(step, model, owned, kept)
+    # PyTorch's default repeats nothing, and percentages are of it.
+    return [found[0], *_undominated(found)]
+
+
+def _planned(
+    step: JointStep, model: Model, owned: Collection[str], kept: Collection[str]
+) -> Iterator[SplitPoint]:
+    """Yield the splits of plans of a graph."""
+    seen, count = set[tuple[int, ...]](), len(model.ops.members)
     for result in _plans(model, step.settings.time_limit / 3):
-        count = len(model.ops.members)
         sequence = tuple(v for v in result.sequence or () if v < count)
         if sequence and sequence not in seen:
             seen.add(sequence)
             recipe = Recipe(runs=tuple(step.runs(model, sequence)), forward=tuple(step.forward))
             modules = step.split(model, sequence)
-            found += _simulated(step, modules, result.extra or 0, recipe, owned, kept)
-    # PyTorch's default repeats nothing, and percentages are of it.
-    return [found[0], *_undominated(found)]
+            yield from _simulated(step, modules, result.extra or 0, recipe, owned, kept)
 
 
 class Chosen(NamedTuple):
