@@ -80,7 +80,9 @@ class StepPlan:
 
     def digest(self) -> str:
         """Return a text of all splits that were chosen, for the keys of PyTorch's caches."""
-        return hashlib.sha256(repr(sorted(self.chosen.items())).encode()).hexdigest()
+        # While a choice is due, graphs that were compiled before it must not come from a cache.
+        known = self._is_due, sorted(self.chosen.items())
+        return hashlib.sha256(repr(known).encode()).hexdigest()
 
     def add(self, key: str, step: JointStep, modules: Modules, extra: int) -> None:
         """Add a region that is compiled within the peak alone."""
