@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._inductor import config  # noqa: E402
+from torch._inductor.utils import fresh_cache  # noqa: E402
 
 from optsched import plugins  # noqa: E402
 from optsched.plugins.inductor import options  # noqa: E402
@@ -29,6 +33,15 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.down(torch.sigmoid(self.up(x)) * torch.tanh(x.sum(1, keepdim=True)))
+
+
+@pytest.fixture(autouse=True)
+def own_cache() -> Iterator[None]:
+    """A cache of PyTorch that holds nothing yet, as splits of earlier processes are kept there."""
+    with fresh_cache():
+        torch._dynamo.reset()
+        plugins.forget()
+        yield
 
 
 def gradients(blocks: nn.ModuleList, regions: list[nn.Module]) -> list[torch.Tensor]:
@@ -82,3 +95,41 @@ def test_a_single_graph_takes_a_percentage_and_the_least() -> None:
         planned.append(max(row.planned or 0 for row in rows if "joint" not in row.name))
         assert "step of" not in plugins.explain()
     assert planned[2] < planned[1] < planned[0]
+
+
+SCRIPT = """
+import sys, torch
+from optsched import plugins
+from optsched.plugins.inductor import options
+from tests.frameworks.inductor.test_step_peak import Block, gradients
+from tests.support.compiled_memory import QUICK_KERNELS
+count, peak = map(int, sys.argv[1:])
+torch.manual_seed(0)
+blocks = torch.nn.ModuleList(Block(256) for _ in range(count))
+wanted = [x.clone() for x in gradients(blocks, [*blocks])]
+quick = {**QUICK_KERNELS, "force_disable_caches": False}
+with torch._inductor.config.patch(quick):
+    regions = [torch.compile(x, options=options(peak=peak, time_limit=2)) for x in blocks]
+    for _ in range(7):
+        for one, other in zip(wanted, gradients(blocks, regions), strict=True):
+            torch.testing.assert_close(one, other)
+print(plugins.explain().splitlines()[-1])
+"""
+
+
+@pytest.mark.slow
+def test_a_later_process_begins_with_the_splits_of_an_earlier_one() -> None:
+    """With PyTorch's caches on; a model with more layers of the same kind gets a choice of its own."""
+
+    def line(count: int) -> str:
+        argv = [sys.executable, "-c", SCRIPT, str(count), "1600000"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600)
+        found = done.stdout.splitlines()[-1]
+        assert found.startswith(f"step of {count} calls of 1 graph: asked 1,600,000 bytes, held ")
+        held = re.findall(r"held ([0-9,]+)", found)[0]
+        assert int(held.replace(",", "")) <= 1_600_000, found
+        return found
+
+    assert "with their splits" in line(3)
+    assert line(3).endswith("with the splits that an earlier process chose")
+    assert "with their splits" in line(4)

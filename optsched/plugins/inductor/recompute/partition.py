@@ -118,7 +118,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 plan.add(key, step, found.modules, found.extra)
             else:
                 found = take_chosen(chosen, name, joint, inputs, how)
-        region = Region(key, plan.watch if on_cpu else None, owned=plan.regions[key].owned)
+        region = Region(key, plan.watch if on_cpu else None, owned=plan.owned(key))
         if chosen is not None:
             region = replace(region, limits=chosen.limits, expected=chosen.point.owned)
         elif self.ask:

@@ -19,6 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -26,6 +27,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from optsched.plugins.inductor.asked import LEAST, share_of
 from optsched.plugins.inductor.recompute.joint_graph import Modules, saved_inputs, waiting_bytes
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
+from optsched.plugins.inductor.recompute.step_file import read_splits, write_splits
 from optsched.plugins.inductor.recompute.step_points import Chosen, SplitPoint, split_points
 from optsched.plugins.inductor.running.step_calls import Span, StepWatch
 from optsched.plugins.records import note_step
@@ -67,7 +69,9 @@ class StepPlan:
     def __init__(self, settings: PeakSettings) -> None:
         self.settings, self.watch = settings, StepWatch(self._on_step)
         self.regions: dict[str, _Compiled] = {}
-        self.chosen: dict[str, Chosen] = {}
+        self._kept = read_splits(settings)
+        self.chosen = dict(self._kept.chosen)
+        self._token = uuid4().hex
         self._choice: StepChoice | None = None
         # By step that was measured: the bytes of each moment that no choice changes.
         self._steps: dict[Shape, list[int]] = {}
@@ -75,13 +79,14 @@ class StepPlan:
         self._seen: set[Shape] = set()
         self._asked: int | None = None if settings.ask else settings.peak
         self._held = self._choices = 0
-        self._is_due = False
+        self._is_due = self._is_over = False
         self._lock = threading.RLock()
 
     def digest(self) -> str:
         """Return a text of all splits that were chosen, for the keys of PyTorch's caches."""
-        # While a choice is due, graphs that were compiled before it must not come from a cache.
-        known = self._is_due, sorted(self.chosen.items())
+        # Graphs out of a cache are not observed, and those from before a choice are not its own.
+        token = self._token if self._is_due or self.chosen or self._kept.chosen else ""
+        known = token, self._is_due, sorted(self.chosen.items())
         return hashlib.sha256(repr(known).encode()).hexdigest()
 
     def add(self, key: str, step: JointStep, modules: Modules, extra: int) -> None:
@@ -97,6 +102,10 @@ class StepPlan:
             kept = frozenset(saved_inputs(modules, step.outputs, step.static))
             self.regions[key] = _Compiled(step, saved, extra, kept)
 
+    def owned(self, key: str) -> set[str]:
+        """Return the inputs that a backward call of a region is seen to own, to be added to."""
+        return self.regions[key].owned if key in self.regions else set()
+
     def find(self, key: str) -> Chosen | None:
         """Return the split chosen for a region; choose first if a measured step asks for it."""
         with self._lock:
@@ -110,8 +119,9 @@ class StepPlan:
     def _on_step(self, spans: list[Span]) -> None:
         """Note a measured step, and have the regions compiled again if it needs too much."""
         with self._lock:
+            self._is_over = False
             self._see(spans)
-            is_due = self._is_due
+            is_due = self._is_due or self._is_over
         if is_due:
             # In the middle of a step: the code that runs now stays until its call ends.
             torch.compiler.reset()
@@ -125,13 +135,33 @@ class StepPlan:
         self._seen.add(shape)
         calls = _calls([shape])
         # A single graph is within the peak already.
-        if self.watch.done or calls.total() < 2 or not calls.keys() <= self.regions.keys():
+        if self.watch.done or calls.total() < 2:
+            return
+        if not calls.keys() <= self.regions.keys():
+            self._see_kept(calls, max(span.most for span in spans))
             return
         self._note_bases(shape, spans)
         self._held = max(self._held, *(span.most for span in spans))
         limit = self._limit
         if (limit is None or self._held > limit) and self._choices < MOST_CHOICES:
             self._is_due = True
+            self._seen.clear()
+
+    def _see_kept(self, calls: Counter[str], held: int) -> None:
+        """Note a step with splits of an earlier process; start again if it needs more than planned.
+
+        The step may be another one, such as of a model with more layers of the same kind.
+        """
+        if not calls.keys() <= self.chosen.keys() | self.regions.keys():
+            return
+        limit = max(self._kept.peak, self._asked or 0)
+        self._is_over = held > limit
+        asked = self.settings.ask or f"{self.settings.peak:,} bytes"
+        count = f"{counted(calls.total(), 'call')} of {counted(len(calls), 'graph')}"
+        text = f"step of {count}: asked {asked}, held {held:,} as measured"
+        note_step(self.settings, f"{text}, with the splits that an earlier process chose")
+        if self._is_over:
+            self.chosen.clear()
             self._seen.clear()
 
     @property
@@ -178,6 +208,7 @@ class StepPlan:
             )
             region.saved, region.extra = point.figures.saved, point.figures.extra
             self.chosen[key] = Chosen(point, (forward, behind))
+        write_splits(self.settings, self.chosen, choice.peak)
 
     def _problem(self, keys: Sequence[str]) -> StepProblem:
         calls, place = _calls(self._steps), {key: r for r, key in enumerate(keys)}
