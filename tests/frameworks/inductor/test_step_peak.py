@@ -119,7 +119,7 @@ print(plugins.explain().splitlines()[-1])
 
 @pytest.mark.slow
 def test_a_later_process_begins_with_the_splits_of_an_earlier_one() -> None:
-    """With PyTorch's caches on; a model with more layers of the same kind gets a choice of its own."""
+    """With PyTorch's caches on; a model with more such layers gets a choice of its own."""
 
     def line(count: int) -> str:
         argv = [sys.executable, "-c", SCRIPT, str(count), "1600000"]
