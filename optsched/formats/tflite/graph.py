@@ -255,9 +255,8 @@ def held(source: Source, dims: Mapping[str, int] | None = None) -> int | None:
 
 
 def holds_subgraphs(model: Model) -> bool:
-    """Return True if an operator runs a subgraph with tensors in the arena."""
-    numbers = {number for op in model.operators for number in called(model, op)}
-    return any(any(part_of(subgraph(model, number)).sizes) for number in numbers)
+    """Return True if other subgraphs have tensors in the arena, also those that nothing runs."""
+    return any(any(part_of(other).sizes) for other in model.others)
 
 
 def _rounded(size: int) -> int:

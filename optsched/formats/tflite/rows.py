@@ -20,12 +20,12 @@ import numpy as np
 
 from optsched.errors import FormatError
 from optsched.formats.format import Source
+from optsched.formats.tflite.calls import called
 from optsched.formats.tflite.graph import (
     ALIGNMENT,
     ELEMENT_BYTES,
     TfliteGraph,
     holds_subgraphs,
-    part_of,
     read_tflite,
 )
 from optsched.formats.tflite.model import Operator, Tensor, integers_of, options_of
@@ -63,12 +63,12 @@ def read_rows(source: Source, dims: Mapping[str, int] | None = None) -> Rows:
 def rows_of(made: TfliteGraph, data: bytes) -> Rows:
     """Return the row maps of a model that was read from `data`."""
     if holds_subgraphs(made.model):
-        raise FormatError("operators run other subgraphs: TFLite Micro takes no offsets for them")
-    if any(any(part_of(x).sizes) for x in made.model.others):
-        raise FormatError(
-            "TFLite Micro gives offsets of tensors to those of other subgraphs as well: "
-            "leave out the subgraphs that nothing runs"
-        )
+        if any(called(made.model, op) for op in made.model.operators):
+            why = "operators run other subgraphs: TFLite Micro takes no offsets for them"
+        else:
+            why = "TFLite Micro gives offsets of tensors to those of other subgraphs as well: "
+            why += "leave out the subgraphs that nothing runs"
+        raise FormatError(why)
     for tensor in (made.model.tensors[t] for t in made.model.inputs):
         # An open batch is that in the file: TFLite Micro resizes nothing, and LiteRT does not run a
         # tiled model with another one.

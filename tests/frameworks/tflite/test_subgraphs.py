@@ -98,3 +98,11 @@ def test_branches(seed: int) -> None:
 
 def test_a_loop() -> None:
     check(looped())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_subgraph_that_nothing_runs(seed: int) -> None:
+    """Offsets of the main subgraph would be those of its tensors as well."""
+    net = branch(seed)
+    net.more_subgraphs = [branch(seed + 50)]
+    check(net)
