@@ -321,7 +321,7 @@ def _with_picture(figure: Figure) -> Figure:
         figure.savefig(data, format="png", bbox_inches="tight")
         return data.getvalue()
 
-    figure._repr_png_ = png  # type: ignore[attr-defined]
+    vars(figure)["_repr_png_"] = png
     return figure
 
 
