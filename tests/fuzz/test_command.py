@@ -20,6 +20,8 @@ def test_programs_are_listed_with_what_they_compare(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("name", sorted(set(programs()) - {"fx_programs"}))
 def test_each_program_takes_count_and_seed(name: str) -> None:
+    if name in ("fx_steps", "held_steps"):
+        pytest.importorskip("torch", reason="its programs need the extra `torch`")
     if name == "tiled_models":
         pytest.importorskip("tflite", reason="its networks need the extra `tflite`")
     given = list(signature(import_module(f"tests.fuzz.{name}").main).parameters.values())

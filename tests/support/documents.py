@@ -32,6 +32,7 @@ MODULES_THAT_NEED = {
     "optsched.plugins.executorch": "executorch",
     "optsched.plugins.inductor": "torch",
     "optsched.plugins.inductor.capture.graphs": "torch",
+    "optsched.plugins.inductor.capture.step": "torch",
     "optsched.plugins.xla": "jax",
 }
 """Extras that the examples in docstrings of modules need."""
