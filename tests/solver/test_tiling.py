@@ -23,6 +23,7 @@ from optsched.solver.tiling.candidates import candidates
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import non_dominated
+from optsched.solver.tiling.realize import crowded_arcs, realize_in
 from optsched.solver.tiling.repair import tighten, tightened
 from optsched.solver.tiling.solve import tile
 from optsched.solver.tiling.tiler import Tiler
@@ -114,6 +115,33 @@ def test_loads_are_tightened_where_a_packing_fails_and_only_for_the_next_paths()
         assert best is not None
         assert best.head <= size
         assert path.extra <= best.extra
+
+
+def test_paths_take_as_much_as_is_known_to_do_where_their_packing_fails() -> None:
+    for seed, size in ((0, 720), (6, 308), (8, 144), (33, 916), (52, 348)):
+        rows = random_rows(seed, ops=7)
+        tiler = Tiler(rows, Tail.none(rows.graph), 6, "head", Clock.of(Limits(seconds=60)))
+        tiler.prepare()
+        sides, loads = tiler.sides, tiler.net.arcs.load.copy()
+        sides.relax(size)
+        path = tiler.known.cheapest(size)
+        assert path is not None
+        arcs = [a for a in path.arcs if sides.own[a] >= 0]
+        own, ways = sides.resolved(path)
+        made = realize_in(tiler.net, own, ways, size, tiler.clock)
+        before, full = sides.arcs.load.copy(), sides.anchored[arcs] > size
+        assert made.head > size
+        crowded = crowded_arcs(tiler.net, own, made.tiled, made.plan, size)
+        assert sides.restore(path, crowded, size)
+        raised = np.flatnonzero(sides.arcs.load > before)
+        assert set(raised.tolist()) <= {a for a, x in zip(arcs, full, strict=True) if x}
+        assert len(raised)
+        assert (sides.arcs.load[raised] == sides.anchored[raised]).all()
+        assert not sides.is_known(path, size)
+        # Arcs are left out of the network of ends alone.
+        tighten(tiler.net, own, made.tiled, made.plan, size, 0, sides)
+        assert (sides.arcs.load[arcs] == OUT_OF_REACH).any()
+        assert (tiler.net.arcs.load == loads).all()
 
 
 def _load(problem: PackingProblem) -> int:

@@ -152,7 +152,14 @@ def network(
     rough = np.column_stack((pairs[:, 1:3], least_of[pairs[:, 0]] + pairs[:, 3]))
     least = _least_load(len(positions), [*whole[:, :3].tolist(), *rough.tolist()])
     cheap = {(k, v): end for k, end, load, _, _, v, *_ in whole.tolist() if load <= least}
-    needless = np.array([_runs_whole(stages[t].ops, k, cheap) for t, k, _, _ in table], bool)
+    able = sum(1 << v for v in {v for _, v in cheap})
+    needless = np.array(
+        [
+            not stages[t].mask & ~able and _runs_whole(stages[t].ops, k, cheap)
+            for t, k, _, _ in table
+        ],
+        bool,
+    )
     # Each pair of stage and position, with each count.
     sizes = ptr[pairs[:, 0] + 1] - ptr[pairs[:, 0]]
     pair = np.repeat(np.arange(len(pairs)), sizes)

@@ -8,12 +8,17 @@ turned.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+import numpy as np
+
 from optsched.check.plan import check_plan
 from optsched.joint.oracle import portion
+from optsched.model.arrays import BoolArray
+from optsched.model.liveness import live_ranges
 from optsched.model.places import placed, places_problem
 from optsched.model.plan import Plan
 from optsched.model.tiled import Stage, TiledGraph, TiledKind, Tiling
@@ -26,8 +31,9 @@ from optsched.solver.tiling.paths import Path
 Step = tuple[int, tuple[int, ...], int]
 """An op that runs as it is, or -1; the ops of a stage, and its number of bands."""
 
-QUICK_SECONDS, SLOW_SECONDS = 0.2, 2.0
-"""Time for the packing of a path with given directions: at first, and of the best ones."""
+QUICK_SECONDS, SLOW_SECONDS, TURN_SECONDS = 0.2, 2.0, 0.05
+"""Time for the packing of a path with given directions: at first, of the best ones, and with one
+stage turned."""
 FEW_TURNS = 8
 """Directions that are tried if many paths are at hand."""
 BEST = 3
@@ -75,9 +81,36 @@ def realize(
     return tries.result(thorough=thorough)
 
 
-def realize_in(net: Network, path: Path, ways: tuple[bool, ...], clock: Clock) -> Realized:
-    """Return the plan found for a path with given directions, by a short search."""
-    return _packed(net, path, ways, portion(clock, QUICK_SECONDS, clock.limits.seed), path.load)
+def realize_in(
+    net: Network,
+    path: Path,
+    ways: tuple[bool, ...],
+    enough: int,
+    clock: Clock,
+    *,
+    turns: bool = False,
+) -> Realized:
+    """Return the plan found for a path with given directions, by a short search.
+
+    `enough` bytes are wanted. If a plan has more, `turns` asks for shorter searches with single
+    stages turned that have bytes above.
+    """
+    seed = clock.limits.seed
+    best = _packed(net, path, ways, portion(clock, QUICK_SECONDS, seed), enough)
+    if not turns or best.head <= enough:
+        return best
+    crowded = crowded_arcs(net, path, best.tiled, best.plan, enough)
+    stages = [(a, x) for a, x in zip(path.arcs, crowded, strict=True) if net.what[a, 1] >= 0]
+    for k, (arc, is_crowded) in enumerate(stages):
+        if not is_crowded or net.ways[arc, int(not ways[k])] > enough:
+            continue
+        if clock.expired():
+            break
+        turned = (*ways[:k], not ways[k], *ways[k + 1 :])
+        made = _packed(net, path, turned, portion(clock, TURN_SECONDS, seed), enough)
+        if made.head <= enough:
+            return made
+    return best
 
 
 @dataclass
@@ -142,6 +175,28 @@ def steps_of(net: Network, path: Path) -> list[Step]:
             found.append((what, (), 0))
         else:
             found.append((-1, net.stages[what].ops, int(net.counts[count])))
+    return found
+
+
+def crowded_arcs(net: Network, path: Path, tiled: TiledGraph, plan: Plan, limit: int) -> list[bool]:
+    """Return by arc of a path True if its plan has bytes above a limit there."""
+    crowded, sizes = _crowded(tiled, plan, limit), Counter(op.stage for op in tiled.ops)
+    found, step, stage = list[bool](), 0, 0
+    for _, own, _ in steps_of(net, path):
+        count = sizes[stage] if own else 1
+        stage += bool(own)
+        found.append(bool(crowded[step : step + count].any()))
+        step += count
+    return found
+
+
+def _crowded(tiled: TiledGraph, plan: Plan, limit: int) -> BoolArray:
+    """Return by step True if bytes above a limit are live."""
+    found = np.zeros(len(plan.order), bool)
+    ranges = live_ranges(tiled.graph, plan.order).tolist()
+    for buffer, at, (first, last) in zip(tiled.graph.buffers, plan.offsets, ranges, strict=True):
+        if at is not None and at + buffer.size > limit:
+            found[first:last] = True
     return found
 
 

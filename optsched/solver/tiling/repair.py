@@ -11,51 +11,47 @@ has no place. With the ops of Z in bands, Z grows where Y dies.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
-from optsched.model.arrays import BoolArray
-from optsched.model.liveness import live_ranges
 from optsched.model.plan import Plan
 from optsched.model.tiled import TiledGraph
 from optsched.solver.tiling.arcs import OUT_OF_REACH, Network
 from optsched.solver.tiling.paths import Path, Paths
-from optsched.solver.tiling.realize import steps_of
+from optsched.solver.tiling.realize import crowded_arcs, steps_of
+from optsched.solver.tiling.sides import Sides
 
 
-def tighten(net: Network, path: Path, tiled: TiledGraph, plan: Plan, limit: int, by: int) -> None:
+def tighten(
+    net: Network,
+    path: Path,
+    tiled: TiledGraph,
+    plan: Plan,
+    limit: int,
+    by: int,
+    sides: Sides | None = None,
+) -> None:
     """Leave out arcs with ops at which a plan of a path has bytes above a limit.
 
-    They have at least the load of the path there, less `by` bytes.
+    They have at least the load of the path there, less `by` bytes. They are those of the network,
+    or of its `sides` if they are given.
     """
-    steps, crowded = steps_of(net, path), _crowded(tiled, plan, limit)
-    sizes = Counter(op.stage for op in tiled.ops)
-    ops, load, step, stage = set[int](), 0, 0, 0
-    for arc, (v, own, _) in zip(path.arcs, steps, strict=True):
-        count = sizes[stage] if own else 1
-        stage += bool(own)
-        if crowded[step : step + count].any():
+    ops, load = set[int](), 0
+    crowded = crowded_arcs(net, path, tiled, plan, limit)
+    for arc, (v, own, _), full in zip(path.arcs, steps_of(net, path), crowded, strict=True):
+        if full:
             ops.update(own or (v,))
             load = max(load, int(net.ways[arc].min()))
-        step += count
     is_stage, listed = net.what[:, 1] >= 0, [*ops]
     holds = np.array([not ops.isdisjoint(x.ops) for x in net.stages], bool)
     near = np.isin(net.what[:, 0], listed) & ~is_stage
     near[is_stage] = holds[net.what[is_stage, 0]]
-    net.arcs.load[near & (net.arcs.load >= load - by)] = OUT_OF_REACH
-
-
-def _crowded(tiled: TiledGraph, plan: Plan, limit: int) -> BoolArray:
-    """Return by step True if bytes above a limit are live."""
-    found = np.zeros(len(plan.order), bool)
-    ranges = live_ranges(tiled.graph, plan.order).tolist()
-    for buffer, at, (first, last) in zip(tiled.graph.buffers, plan.offsets, ranges, strict=True):
-        if at is not None and at + buffer.size > limit:
-            found[first:last] = True
-    return found
+    loads = net.arcs.load
+    if sides is not None:
+        near, loads = near[sides.own] & (sides.own >= 0), sides.arcs.load
+    loads[near & (loads >= load - by)] = OUT_OF_REACH
 
 
 @contextmanager

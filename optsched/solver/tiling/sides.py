@@ -9,6 +9,7 @@ packed in most cases. They prove nothing, since other packings may be better.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -55,6 +56,22 @@ class Sides:
         stage = (self.own >= 0) & (self.net.what[self.own, 1] >= 0)
         self.live[stage] = self.net.ways[self.own[stage], self.way[stage]]
         self.arcs.load[:] = np.maximum(self.live, self.anchored - by)
+
+    def is_known(self, path: Path, limit: int) -> bool:
+        """Return True if the known packing of a path keeps a limit."""
+        return bool((self.anchored[list(path.arcs)] <= limit).all())
+
+    def restore(self, path: Path, crowded: Sequence[bool], limit: int) -> bool:
+        """Let arcs of a path take as much as is known to do; return False if all do so already.
+
+        They are those of more than a limit that are `crowded`, or else all of more than the limit.
+        """
+        arcs = np.array([a for a in path.arcs if self.own[a] >= 0], np.int64)
+        more = self.anchored[arcs] > limit
+        near = more & np.array(crowded, bool)
+        arcs = arcs[near if near.any() else more]
+        self.arcs.load[arcs] = self.anchored[arcs]
+        return len(arcs) > 0
 
     def resolved(self, path: Path) -> tuple[Path, tuple[bool, ...]]:
         """Return a path as one of the network, with the directions of its stages."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from optsched.check.tiling import check_tiled
 from optsched.model.plan import Plan
@@ -23,7 +22,7 @@ from optsched.solver.tiling.arcs import Network, network
 from optsched.solver.tiling.labels import FAR
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import Branch, Path, Paths, non_dominated, ranked
-from optsched.solver.tiling.realize import FEW_TURNS, Realized, realize, realize_in
+from optsched.solver.tiling.realize import FEW_TURNS, Realized, crowded_arcs, realize, realize_in
 from optsched.solver.tiling.refine import refine
 from optsched.solver.tiling.repair import tighten, tightened
 from optsched.solver.tiling.result import TilingPoint
@@ -34,12 +33,12 @@ UNTILED_SHARE, POINT_SHARE, REFINE_SHARE = 0.15, 0.4, 0.1
 the loads of its stages."""
 FEW_PATHS, MOST_PATHS = 6, 400
 """Paths of a question that are packed until one fits: at first in few directions, then in all."""
-MOST_LOWER, MOST_KNOWN = 12, 3
-"""Paths with a known packing that are packed for a capacity, and for each way to count bytes."""
+MOST_KNOWN, MOST_RELAXED = 3, 12
+"""Paths that are packed as is known to do, and with each of :data:`RELAXED`."""
 REPAIRS, MOST_REPAIRS, REPAIR_TURNS = (25, 0), 16, 3
 """Hundredths of the bytes that a packing lacks by which loads are tightened more each time, at
 first in large steps; the times, and the directions of a path."""
-RELAXED = (1, 2, 3, 4, 6, 8)
+RELAXED = (0, 1, 2, 4, 8)
 """Hundredths of a capacity by which packings may be smaller than the known ones."""
 
 
@@ -144,10 +143,17 @@ class Tiler:
         made = realize(self.net, path, enough, share, thorough=thorough, decide=decide, turns=turns)
         return self._point(made, path.extra, most)
 
-    def _at_ends(self, path: Path, most: int) -> TilingPoint:
-        """Return the plan of a path whose packing is known, in its directions."""
+    def _at_ends(self, path: Path, most: int, size: int = 0) -> TilingPoint:
+        """Return the plan of a path whose packing may be known, in its directions.
+
+        `size` bytes are enough, more than `most` are of no use. If the packing is known and yet not
+        found, single stages are turned.
+        """
         own, ways = self.sides.resolved(path)
-        return self._point(realize_in(self.net, own, ways, self.clock), path.extra, most)
+        enough = max(own.load, size - self.slack - path.tail)
+        turns = size > 0 and self.sides.is_known(path, enough)
+        made = realize_in(self.net, own, ways, enough, self.clock, turns=turns)
+        return self._point(made, path.extra, most)
 
     def within(self, size: int) -> TilingPoint | None:
         """Return the cheapest plan found of at most `size` bytes, with a bound on its cost."""
@@ -158,8 +164,8 @@ class Tiler:
             proved = self.exact and not (self.paths.dropped or self.clock.expired())
             self.refuted = proved and best is None
             return best
-        best, bound = self._lower(size, best), path.extra if self.exact else None
-        for more in (self._repaired, self._nearly_known):
+        bound = path.extra if self.exact else None
+        for more in (self._nearly_known, self._repaired):
             if best is None or bound is None or best.extra > bound:
                 best = more(size, best)
         for most, thorough in ((FEW_PATHS, False), (MOST_PATHS, True)):
@@ -200,21 +206,29 @@ class Tiler:
         return best, best.extra if best is not None and is_proof else bound
 
     def _nearly_known(self, size: int, best: TilingPoint | None) -> TilingPoint | None:
-        """Return the cheapest plan found for paths that take little more than is known to do."""
-        tried = set[tuple[int, ...]]()
+        """Return the cheapest plan found for paths that take little more than is known to do.
+
+        Where the packing of such a path fails, arcs take as much as is known to do from then on; if
+        they do so already, they are left out.
+        """
+        tried = dict[tuple[int, ...], TilingPoint]()
         for percent in RELAXED:
             self._relax(size * percent // 100)
-            find = self._known_path(size, best)
-            for path, _ in islice(ranked(find, lambda x: x.extra), MOST_KNOWN):
-                if self.clock.expired() or (best is not None and path.extra >= best.extra):
+            for _ in range(MOST_RELAXED):
+                path = self.known.cheapest(size)
+                is_better = path and (best is None or path.extra < best.extra)
+                if path is None or not is_better or self.clock.expired():
                     break
-                if path.arcs in tried:
-                    continue
-                tried.add(path.arcs)
-                point = self._at_ends(path, size)
+                if path.arcs not in tried:
+                    tried[path.arcs] = self._at_ends(path, size, size)
+                point = tried[path.arcs]
                 if self.size(point) <= size:
                     best = point
                     break
+                own, limit = self.sides.resolved(path)[0], size - path.tail
+                crowded = crowded_arcs(self.net, own, point.tiled, point.plan, limit)
+                if not self.sides.restore(path, crowded, limit):
+                    tighten(self.net, own, point.tiled, point.plan, limit, 0, self.sides)
         self._relax(0)
         return best
 
@@ -256,47 +270,9 @@ class Tiler:
                     tighten(self.net, path, point.tiled, point.plan, path.load, by)
         return best
 
-    def _known_path(self, size: int, best: TilingPoint | None) -> Callable[[Branch], Path | None]:
-        """Return a search of paths that are cheaper than a plan."""
-
-        def find(branch: Branch) -> Path | None:
-            path = self.known.cheapest(size, branch=branch)
-            return path if path and (best is None or path.extra < best.extra) else None
-
-        return find
-
     def _relax(self, by: int) -> None:
         self.sides.relax(by)
         self.known.__dict__.pop("least_load", None)
-
-    def _lower(self, size: int, best: TilingPoint | None) -> TilingPoint | None:
-        """Return the plan of a path whose packing is known, if it is cheaper than the best one.
-
-        If the plan has too many bytes after all, the next load is smaller by as many. Then loads
-        between one that fits and one that does not are halved.
-        """
-        found, low, high, above = None, 0, FAR, 0
-        for number in range(MOST_LOWER):
-            limit = (low + high) // 2 if found else high - max(1, above) if number else FAR
-            path = self.known.cheapest(size, limit)
-            if path is None and found is None and number:
-                # The last steps down are small ones.
-                path = self.known.cheapest(size, high - 1)
-            if path is None or self.clock.expired() or high - low < 2:
-                break
-            if found is not None and path.load <= low:
-                low = limit
-                continue
-            if best is not None and path.extra >= best.extra:
-                break
-            point = self._at_ends(path, size)
-            if self.size(point) <= size:
-                found, low = point, max(path.load, limit)
-                if number == 0:
-                    break
-            else:
-                high, above = path.load, self.size(point) - size
-        return found or best
 
     def least(self, extra: int) -> tuple[TilingPoint, int | None]:
         """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
