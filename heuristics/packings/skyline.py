@@ -36,7 +36,7 @@ def skyline(problem: PackingProblem) -> IntArray:
     offsets = np.zeros(len(problem), np.int64)
     by_start = np.argsort(first[wanted], kind="stable")
     begun = np.searchsorted(first[wanted][by_start], np.arange(len(starts) + 1))
-    offsets[wanted] = run_skyline.for_work(4 * len(wanted))(
+    offsets[wanted] = run_skyline.for_work(len(wanted) * len(wanted).bit_length())(
         by_start,
         begun,
         first[wanted],

@@ -202,7 +202,7 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
     record = asdict(outcome)
     if result := record.get("result"):
         # Methods are compared under the graph's own rules only, so the question adds nothing.
-        for key in ("question", "resume", "packing", "shortage"):
+        for key in ("question", "state", "packing", "shortage"):
             del result[key]
         result["trace"] = [tuple(event.values()) for event in result["trace"]]
         if result["plan"]:

@@ -206,7 +206,7 @@ class MethodRunner:
             return planless(method, result)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         # Results are sent between processes; both sides already have the graph.
-        own = replace(result, question=None, resume=None)
+        own = replace(result, question=None, state=None)
         return measured(method, checked, result.runtime, result.plan.order, own)
 
 

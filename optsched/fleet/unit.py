@@ -259,7 +259,7 @@ def _solve(graph: Graph, limits: Limits, earlier: Result | None, context: UnitCo
         slices=units,
         settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(limits, settings),
         prepared=prepare_result(graph, result, resume, check=False),
-        earlier=None if resume is None else _for_next(replace(result, resume=resume), settings),
+        earlier=None if resume is None else _for_next(replace(result, state=resume), settings),
     )
 
 
@@ -364,7 +364,7 @@ def _with_bounds(stored: Result, known: Resume, objective: Objective) -> Result:
         slab_bound=known.slab_bound,
         peak_proof=known.peak_proof if peak <= known.peak_bound else None,
         slab_proof=proof if slab <= known.slab_bound else None,
-        resume=known,
+        state=known,
     )
     reason = StopReason.PROVED if is_proved(result, objective) else StopReason.EXHAUSTED
     return replace(result, stop_reason=reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.formats.fields import Record, check_format
 from optsched.model.graph import Graph
@@ -70,6 +71,8 @@ def plan_document(
     each is written too. `claims` are further facts: the keys in :data:`BOUNDS`, :data:`NOTES`,
     `order_rules`, `versions` and `trace` are written if not None, and `capacities` if the plan
     assigns buffers to pools. Peak and slab are those of the plan.
+
+    Raise `PlanError` if the document would be read as another plan, which is not valid.
     """
     slabs = plan.slabs(graph)
     # Measured here; the solver's own figures are not taken over.
@@ -89,7 +92,12 @@ def plan_document(
         document["slabs"] = slabs
     if plan.pools:
         document["capacities"] = dict(known.get("capacities") or {})
-    return document | places_document(graph, plan)
+    places = places_document(graph, plan)
+    read = read_places(graph, Record(places, "plan"))
+    # A file has offsets and pools of placed buffers alone: it must be valid as it is read, too.
+    if read != plan:
+        check_plan(graph, read, peak=known["peak"], slab=known["slab"])
+    return document | places
 
 
 def places_document(graph: Graph, plan: Plan) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
@@ -209,6 +210,7 @@ def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) 
     _write(path, "optsched-certificate", Content.CERTIFICATE, graph, certificate)
 
 
+@paused_collector()
 def _write(path: str | Path, name: str, kind: Content, *things: Any) -> None:
     row = FORMATS.get(name)
     if row is None or row.write is None or row.holds is not kind:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from optsched.reports.page import short_page
 from optsched.reports.scatter import Axis, Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.runtime.bytes import format_bytes, unit_of
@@ -139,6 +138,9 @@ def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
 
     `saved` is the saving of the smallest peak in words, with which the page starts.
     """
+    # Late: a table needs no page.
+    from optsched.reports.page import short_page
+
     name, unit = (results[0].graph.name, results[0].graph.cost_unit) if results else ("", "")
     table = as_html(front_table(results), "Points of the front")
     body = [front_picture(results), f"<p class=soft>{_LEGEND}</p>", table]

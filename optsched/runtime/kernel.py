@@ -16,7 +16,8 @@ wait for a compiler:
    not a quick one. A kernel whose next call alone would take a share of its compile time
    (:data:`LARGE_SHARE`) by the measured time of earlier calls is then compiled at once, unless that
    takes long (:data:`LONG_SECONDS`), or the background process can compile it meanwhile.
-5. Nothing is compiled in this process that would not be done at the :attr:`KernelPolicy.deadline`.
+5. Nothing is compiled in this process that would not be done at the :attr:`KernelPolicy.deadline`,
+   unless the next call alone would take longer as Python than compiling does.
 
 Time limits do not count compiling, and for kernels that compile quickly also not the time of Python
 in its place (:func:`compile_seconds`). Heuristics thus get as far within a limit before their
@@ -69,6 +70,8 @@ LOOK_SECONDS = 0.02
 """Time in Python between checks whether a compiled form is available."""
 ASKING_SHARE = 0.1
 """Share of the compile time that Python runs before the background process is asked to compile."""
+DOUBT = 4
+"""Divisor of the estimated time of a first call, a guess, where it speaks for compiling."""
 QUICK_SECONDS = 0.5
 """Time in Python calls of all kernels in which a question counts as quick to answer."""
 LARGE_SHARE = 0.1
@@ -316,7 +319,9 @@ class Kernel(Generic[P, R]):
         # A tenth of the time has passed: the process next door may begin while Python goes on.
         if is_large or seconds > ASKING_SHARE * (compiling + START_SECONDS):
             self._ask(args)
-        if time.monotonic() + compiling > policy.deadline:
+        # A form that comes after the deadline is of use only if Python would come later still.
+        surely = call if self.elements else call / DOUBT
+        if time.monotonic() + compiling > policy.deadline and surely < compiling:
             return False
         # Two reasons to compile here: a call so large that it alone pays for compiling, or as much
         # time spent in Python as compiling takes. The latter costs at most twice the minimum, as

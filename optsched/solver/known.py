@@ -13,8 +13,6 @@ import numpy as np
 
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError
-from optsched.formats.fields import Record
-from optsched.formats.native_plan import places_document, read_places
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.order_rules import moved_ops
@@ -23,7 +21,6 @@ from optsched.model.pools import apart_bytes, pinned_bytes
 from optsched.model.question import Question
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
-from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
 from optsched.solver.driver import Knowledge
 from optsched.solver.effort import PACKING
@@ -272,21 +269,15 @@ class Known(Knowledge):
     # What the caller gets.
 
     def result(self, resume: Resume, cut_short: bool) -> Result:
-        """Return the result; the checker sees its plan once more, as it is written to a file.
+        """Return the result; in pools the checker sees its plan once more, with their capacities.
 
         `resume`: state from which a later search could continue. `cut_short`: True if an engine was
         stopped by its share of the time.
         """
-        if self.plan is not None:
+        if self.plan is not None and self.own_pools is not None:
+            given, rooms = self.own_pools.given, self.own_pools.capacities
             peak, slab, _ = self.measured
-            # Names and units of the file may round what the search had: the file must hold as
-            # well.
-            given, rooms = self.graph, None
-            if self.own_pools is not None:
-                given, rooms = self.own_pools.given, self.own_pools.capacities
-            written = written_plan(given, self.plan)
-            if written != self.plan or rooms is not None:
-                check_plan(given, written, peak=peak, slab=slab, capacities=rooms)
+            check_plan(given, self.plan, peak=peak, slab=slab, capacities=rooms)
         claimed, spills = self.claimed[self.question.objective], Feature.SPILL in self.features
         return Result(
             plan=self.plan,
@@ -303,7 +294,7 @@ class Known(Knowledge):
             compile_seconds=self.clock.compile_seconds(),
             trace=tuple(self.trace),
             order_search=self.statistics,
-            resume=self._left_for_later(resume),
+            state=self._left_for_later(resume),
             moved_bound=self.moved_bound,
             spilled_bytes=0 if self.packing is None else self.packing.spilled_bytes,
             spilled_bound=self.bounds[SPILLED].value,
@@ -317,7 +308,7 @@ class Known(Knowledge):
         if self.done() or self.capacity is not None or Feature.MOVES in self.features:
             return None
         orders = [order.tolist() for _, order in self.best_orders(PACKING.packed_orders)]
-        return resume.sealed(self.question, self.bounds, orders)
+        return resume.left(self.bounds, orders)
 
     def _stop_reason(self, cut_short: bool) -> StopReason:
         """Return the stop reason; nothing is exhausted if an engine ran out of its share."""
@@ -352,9 +343,3 @@ class Known(Knowledge):
         if slab <= own.value:
             return own.proof
         return Proof.CLAIMED if slab <= self.claimed[Objective.SLAB] else None
-
-
-@paused_collector()
-def written_plan(graph: Graph, plan: Plan) -> Plan:
-    """Return a plan as it is read back from the file that is written of it."""
-    return read_places(graph, Record(places_document(graph, plan), "plan"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from optsched.errors import UsageError
@@ -47,8 +47,8 @@ class Result(Shown):
         Best value and bound whenever one of them improved.
     order_search
         Counters of the exact search of orders by rule; empty if none was needed.
-    resume
-        State from which a later search of the same graph starts; None if it would not be of use.
+    state
+        Progress of the search, for :attr:`resume`; None if no later search could use it.
     moved_bound
         Ops of the baseline that every plan as good as this one moves; 0 unless `fewest_moves` was
         asked for.
@@ -94,12 +94,22 @@ class Result(Shown):
     compile_seconds: float = field(default=0.0, repr=False)
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
-    resume: Resume | None = field(default=None, repr=False, compare=False)
+    state: Resume | None = field(default=None, repr=False, compare=False)
     moved_bound: int = 0
     spilled_bytes: int = 0
     spilled_bound: int = 0
     packing: PackingResult | None = field(default=None, repr=False, compare=False)
     shortage: Shortage | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def resume(self) -> Resume | None:
+        """State from which a later search of the same graph starts; None if it would be of no use.
+
+        It names its graph by a digest, which is computed here, as few callers ask for the state.
+        """
+        if self.state is None or self.state.graph or self.question is None:
+            return self.state
+        return replace(self.state, graph=self.question.planned.digest)
 
     @property
     def moved(self) -> int | None:

@@ -108,10 +108,11 @@ class Resume:
             state = replace(state, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
         return replace(state, refuted_slab=max(self.refuted_slab, known.refuted_slab))
 
-    def sealed(
-        self, question: Question, bounds: Mapping[str, Bound], orders: Sequence[Sequence[int]]
-    ) -> Resume:
-        """Return the state at the end of a search, with its bounds and best orders."""
+    def left(self, bounds: Mapping[str, Bound], orders: Sequence[Sequence[int]]) -> Resume:
+        """Return the state at the end of a search, with its bounds and best orders.
+
+        The result that has it names the graph (:attr:`optsched.solver.result.Result.resume`).
+        """
         peak, slab = bounds[Objective.PEAK], bounds[Objective.SLAB]
         is_joint = slab.proof is Proof.JOINT
         return Resume(
@@ -125,8 +126,7 @@ class Resume:
             self.rounds,
             dict.fromkeys(tuple(self.packed)[-MOST_DIGESTS:]),
             dict.fromkeys(tuple(self.seen)[-MOST_DIGESTS:]),
-            question.planned.digest,
-            self.units + 1,
+            units=self.units + 1,
         )
 
     def to_dict(self) -> dict[str, Any]:
