@@ -11,6 +11,7 @@ from optsched.cli.saving import add_saving
 from optsched.errors import UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import percent
 
@@ -105,7 +106,10 @@ def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
     from optsched.solver.recompute.solve import Planner
 
     clock = common.clock(args)
-    planner = Planner(priced(args, graph), args.loss)
+    with paused_collector():
+        planner = Planner(priced(args, graph), args.loss)
+    # Its tables live as long as the graph.
+    common.keep_from_collector()
     peaks = [parse_bytes(text) for text in args.peak]
     if args.points is not None:
         top = planner.find_base(clock.share(0.1)).peak
