@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed._functional_collectives as collectives
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 
 class Branches(nn.Module):
@@ -28,18 +44,27 @@ class Branches(nn.Module):
 class Sharded(nn.Module):
     """Branches whose weights are gathered where they are used, and their gradients scattered."""
 
-    def __init__(self, mesh: Any, count: int = 3) -> None:
+    def __init__(self, mesh: Any, count: int = 3, again: bool = False) -> None:
         super().__init__()
+        self.again = again
         draws = [torch.randn(256, 32) / 8 for _ in range(2 * count)]
         self.shards = nn.ParameterList(
             nn.Parameter(distribute_tensor(w, mesh, [Shard(0)])) for w in draws
         )
 
+    def whole(self, shard: Any) -> Any:
+        gathered = shard.redistribute(placements=[Replicate()])
+        return gathered.to_local(grad_placements=[Partial("avg")])
+
+    def gather(self, shard: Any) -> Any:
+        """Return a weight; with `again` it is gathered once more in the backward pass."""
+        if not self.again:
+            return self.whole(shard)
+        policy = partial(create_selective_checkpoint_contexts, _gathered_again)
+        return checkpoint(self.whole, shard, use_reentrant=False, context_fn=policy)
+
     def forward(self, x: Any) -> Any:
-        whole = [
-            shard.redistribute(placements=[Replicate()]).to_local(grad_placements=[Partial("avg")])
-            for shard in self.shards
-        ]
+        whole = [self.gather(shard) for shard in self.shards]
         parts = [(x @ up.t()).tanh() for up in whole[::2]]
         return sum(part @ down for part, down in zip(parts, whole[1::2], strict=True))
 
@@ -76,6 +101,85 @@ class Gathers(nn.Module):
         return collectives.all_reduce(total, "sum", self.group)
 
 
+def _gathered_again(context: Any, op: Any, *args: Any, **how: Any) -> CheckpointPolicy:
+    ops = torch.ops._c10d_functional
+    if op in (ops.all_gather_into_tensor.default, ops.wait_tensor.default):
+        return CheckpointPolicy.MUST_RECOMPUTE
+    return CheckpointPolicy.MUST_SAVE
+
+
+class Attention(nn.Module):
+    """A layer of a transformer: attention of eight heads, and two matrices with a gate."""
+
+    def __init__(self, width: int = 32, wide: int = 128) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.gate, self.up, self.down = (
+            nn.Linear(width, wide),
+            nn.Linear(width, wide),
+            nn.Linear(wide, width),
+        )
+
+    def forward(self, x: Any) -> Any:
+        y, rows = self.norms[0](x), x.shape[0]
+        q, k, v = (f(y).view(rows, -1, 4).transpose(0, 1) for f in (self.q, self.k, self.v))
+        made = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(made.transpose(0, 1).reshape(rows, -1))
+        y = self.norms[1](x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+def _attention(mesh: Any) -> nn.Module:
+    """Heads and columns of two layers are spread over the processes."""
+    network = nn.Sequential(Attention(), Attention())
+    ways = dict.fromkeys(("q", "k", "v", "gate", "up"), ColwiseParallel())
+    for layer in network:
+        parallelize_module(
+            layer, mesh, {**ways, "out": RowwiseParallel(), "down": RowwiseParallel()}
+        )
+    return network
+
+
+def _sequence(mesh: Any) -> nn.Module:
+    """Rows are spread over the processes between layers, and columns inside of them."""
+    network = nn.Sequential(nn.LayerNorm(32), Branches(), nn.LayerNorm(32), Branches())
+    for norm, branches in ((network[0], network[1]), (network[2], network[3])):
+        parallelize_module(norm, mesh, SequenceParallel(sequence_dim=0))
+        out = RowwiseParallel(output_layouts=Replicate())
+        into = ColwiseParallel(input_layouts=Replicate())
+        parallelize_module(branches, mesh, {"up.*": into, "down.*": out})
+    return nn.Sequential(Rows(mesh), network)
+
+
+class Rows(nn.Module):
+    """Rows of a matrix that all processes have, gathered from shards."""
+
+    def __init__(self, mesh: Any) -> None:
+        super().__init__()
+        self.mesh, self.scale = mesh, nn.Parameter(torch.ones(32))
+
+    def forward(self, x: Any) -> Any:
+        group = self.mesh.get_group()
+        own = collectives.reduce_scatter_tensor(x * self.scale.detach(), "sum", 0, group)
+        whole = collectives.all_gather_tensor(own, 0, group) / self.mesh.size()
+        return whole + x * self.scale
+
+
+def _fully_sharded(mesh: Any) -> nn.Module:
+    network = nn.Sequential(Branches(), nn.LayerNorm(32), Branches())
+    for part in network:
+        fully_shard(part, mesh=mesh)
+    fully_shard(network, mesh=mesh)
+    return network
+
+
+def _replicated(mesh: Any) -> nn.Module:
+    """Its gradients are reduced in buckets, the first of them of 1 MiB."""
+    network = nn.Sequential(Branches(wide=1024), nn.LayerNorm(32), Branches(wide=1024))
+    return DistributedDataParallel(network, process_group=mesh.get_group(), bucket_cap_mb=1)
+
+
 def _parallel(mesh: Any) -> nn.Module:
     network = nn.Sequential(Branches(), nn.LayerNorm(32), Branches())
     for branches in (network[0], network[2]):
@@ -90,6 +194,22 @@ PROGRAMS: dict[str, Callable[[Any], nn.Module]] = {
     "gathers": lambda mesh: Gathers(mesh.get_group()),
 }
 """Makers of modules by name, of a mesh; each takes a matrix with 32 columns."""
+STUDIED: dict[str, Callable[[Any], nn.Module]] = {
+    **PROGRAMS,
+    "gathered_again": lambda mesh: Sharded(mesh, again=True),
+    "attention": _attention,
+    "sequence": _sequence,
+    "fully_sharded": _fully_sharded,
+    "replicated": _replicated,
+    "replicated_whole": _replicated,
+}
+"""These, and larger ones; FSDP2 and DDP run their collectives between the compiled graphs."""
+BREAKS = ("fully_sharded", "replicated", "replicated_whole")
+"""Programs of several graphs."""
+REDUCED_OUTSIDE = ("replicated", "replicated_whole")
+"""Programs whose gradients a C++ hook reduces, which needs ranks that exist."""
+SAME_ROWS = ("parallel", "attention", "sequence")
+"""Programs that are given the same rows on every process."""
 WITHOUT_GRADIENTS = ("gathers",)
 """Programs whose collectives have no gradient."""
 
@@ -104,3 +224,33 @@ def run(name: str, module: Any, x: Any) -> list[torch.Tensor]:
     found = [p.grad for p in module.parameters() if p.grad is not None]
     local = [grad.to_local() if hasattr(grad, "to_local") else grad for grad in found]
     return [out.detach().clone(), *(grad.detach().clone() for grad in local)]
+
+
+@contextmanager
+def settings(name: str) -> Iterator[None]:
+    """Compile a program as it is meant: DDP in a graph for each of its buckets, or as a whole."""
+    whole = name != "replicated_whole"
+    with torch._dynamo.config.patch(optimize_ddp=whole):
+        yield
+
+
+CALL = re.compile(r"^ +(?:(\w+) = )?([\w.]+)\((.*)\)", re.MULTILINE)
+
+
+def windows(code: str) -> list[tuple[str, int]]:
+    """Return the collectives of a wrapper in sequence, each with the calls before its wait."""
+    hidden, begun, found = 0, dict[str, int](), list[tuple[str, int]]()
+    body = code[code.index("def call(") :]
+    for result, name, arguments in CALL.findall(body):
+        operand = arguments.partition(",")[0]
+        if name.endswith("wait_tensor.default"):
+            if operand in begun:
+                at = begun[operand]
+                found[at] = (found[at][0], hidden - found[at][1])
+        elif "_c10d_functional" in name:
+            # One that works in place is waited for by its operand.
+            begun[operand if name.endswith("_.default") else result] = len(found)
+            found.append((name, hidden))
+        elif "fused" in name or name.startswith("extern_kernels"):
+            hidden += 1
+    return found

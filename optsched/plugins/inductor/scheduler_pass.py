@@ -246,6 +246,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
                     min_gain=replace(self.min_gain, size=size),
                     name=name,
                     must_fit=must_fit,
+                    earlier=self.budget is not None,
                 )
             except Exception as error:
                 logger.warning("%s: fused nodes left to Inductor: %s", name, _reason(error))
@@ -333,7 +334,7 @@ def _describe_cuts(cuts: Cuts, record: CompiledGraph, decision: Decision) -> Com
         before=decision.own.peak,
         after=best.peak,
         # The runtime shares bytes that the graph counts twice, as above.
-        bound=cuts.result.bound if cuts.result.bound <= best.peak else None,
+        bound=cuts.found.bound if cuts.found.bound <= best.peak else None,
         proof="",
         order=f"order: {best.name}, with Inductor's fused nodes {ordered:,} bytes",
         reason="",
@@ -346,7 +347,8 @@ def _above(budget: int | None, taken: Choice) -> str:
 
     Its split was simulated with shorter limits, so other orders and cuts may have been found.
     """
-    return "" if budget is None or taken.peak <= budget else f"above the peak of {budget:,} bytes"
+    is_within = budget is None or taken.peak <= budget
+    return "" if is_within else f"above the {budget:,} bytes that it may need within the peak"
 
 
 def _note(kernels: MeasuredKernels, decision: Decision, taken: Choice, on_gpu: bool) -> str:

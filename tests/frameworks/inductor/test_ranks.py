@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
-ROOT = Path(__file__).parents[3]
+from tests.support.ranks import run_ranks
 
-
-def both(case: str, folder: Path) -> list[dict[str, Any]]:
-    """Return what two processes print that run a case of `tests.support.two_ranks`."""
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    command = [sys.executable, "-m", "tests.support.two_ranks", str(folder / "store")]
-    running = [
-        subprocess.Popen(
-            [*command, str(rank), case],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    found = []
-    for process in running:
-        printed, errors = process.communicate(timeout=500)
-        lines = [line for line in printed.splitlines() if line.startswith("{")]
-        assert lines, errors[-2000:]
-        found.append(json.loads(lines[-1]))
-    return found
+MODULE = "tests.support.two_ranks"
+ROWS = 128 * 32 * 4
+"""Bytes of the rows of a step, and of the operand of each of its collectives."""
 
 
 @pytest.mark.slow
-def test_all_ranks_take_the_plan_of_rank_0(tmp_path: Path) -> None:
-    rows = both("equal", tmp_path)
-    assert rows[0]["answer"] == rows[1]["answer"]
-    assert rows[0]["answer"].startswith("fits 700,000 bytes: ")
-    assert "0 ops run again" not in rows[0]["answer"]
-    for row in rows:
+def test_all_ranks_take_the_plan_of_rank_0_and_hold_it(tmp_path: Path) -> None:
+    (first,), (second,) = run_ranks(MODULE, tmp_path, "equal")
+    assert first["answer"] == second["answer"]
+    assert first["answer"].startswith("fits 700,000 bytes: ")
+    assert "0 ops run again" not in first["answer"]
+    for row in (first, second):
         assert (row["error"], row["reason"], row["near"]) == ("", "", True)
+        (step, _), *graphs = row["figures"]
+        assert len(graphs) == 2
+        # The rows that are given to the step are live before it, and go in the backward graph.
+        assert max(planned for planned, _ in graphs) == step + ROWS
+        for planned, measured in graphs:
+            assert planned <= measured <= planned + ROWS
 
 
 @pytest.mark.slow
-def test_ranks_that_disagree_leave_the_split_to_pytorch_for_one_reason(tmp_path: Path) -> None:
-    reason = "rank 0 and rank 1 compile different graphs or settings"
-    for row in both("differ", tmp_path):
-        assert (row["error"], row["reason"], row["near"]) == ("", reason, True)
+def test_all_ranks_choose_the_splits_of_a_step_together(tmp_path: Path) -> None:
+    (first,), (second,) = run_ranks(MODULE, tmp_path, "regions")
+    assert first["line"] == second["line"]
+    assert first["line"].startswith("step of 2 calls of 2 graphs: asked 1,250,000 bytes, held ")
+    assert int(re.findall(r"held ([0-9,]+)", first["line"])[0].replace(",", "")) <= 1_250_000
+    assert [planned for planned, _ in first["figures"]] == [
+        planned for planned, _ in second["figures"]
+    ]
+    for row in (first, second):
+        assert (row["error"], row["near"]) == ("", True)
 
 
 @pytest.mark.slow
-def test_a_rank_that_does_not_come_is_an_error_and_no_hang(tmp_path: Path) -> None:
-    alone, _ = both("missing", tmp_path)
-    assert "rank 1 did not compile this graph within 10 seconds" in alone["error"]
-    assert alone["seconds"] < 120
+def test_ranks_that_disagree_are_one_error_on_all(tmp_path: Path) -> None:
+    errors = {
+        "graphs": "rank 0 and rank 1 compile different graphs, of 141 and 93 nodes",
+        "shapes": "rank 0 and rank 1 compile graphs of different shapes",
+        "peaks": "rank 0 and rank 1 ask for different peaks",
+        "destroyed": "the graph has collectives, but the process group is missing",
+    }
+    for rows in run_ranks(MODULE, tmp_path, *errors):
+        for row, text in zip(rows, errors.values(), strict=True):
+            assert text in row["error"]
+            assert row["seconds"] < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["missing", "dead"])
+def test_a_rank_that_does_not_come_is_an_error_and_no_hang(tmp_path: Path, case: str) -> None:
+    rows = [row for rank in run_ranks(MODULE, tmp_path, case) for row in rank if row["error"]]
+    (row,) = rows
+    rank = {"missing": 1, "dead": 0}[case]
+    assert f"rank {rank} said nothing about the joint graph within " in row["error"]
+    assert row["seconds"] < 60

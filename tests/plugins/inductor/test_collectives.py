@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from typing import Any
 
 import pytest
@@ -20,27 +19,7 @@ from optsched.plugins.inductor import enabled  # noqa: E402
 from optsched.plugins.inductor.reading import collectives as reading  # noqa: E402
 from optsched.plugins.inductor.reading.support import KeptOrderError  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
-from tests.support.distributed_programs import PROGRAMS, run  # noqa: E402
-
-CALL = re.compile(r"^ +(?:(\w+) = )?([\w.]+)\((.*)\)", re.MULTILINE)
-
-
-def windows(code: str) -> list[tuple[str, int]]:
-    """Return the collectives of a wrapper in sequence, each with the calls before its wait."""
-    hidden, begun, found = 0, dict[str, int](), list[tuple[str, int]]()
-    body = code[code.index("def call(") :]
-    for result, name, arguments in CALL.findall(body):
-        operand = arguments.partition(",")[0]
-        if name.endswith("wait_tensor.default"):
-            at = begun[operand]
-            found[at] = (found[at][0], hidden - found[at][1])
-        elif "_c10d_functional" in name:
-            # One that works in place is waited for by its operand.
-            begun[operand if name.endswith("_.default") else result] = len(found)
-            found.append((name, hidden))
-        elif "fused" in name or name.startswith("extern_kernels"):
-            hidden += 1
-    return found
+from tests.support.distributed_programs import PROGRAMS, run, windows  # noqa: E402
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from optsched.model.fused import FusedGraph
 from optsched.plugins.gain import MinGain, worth_it
@@ -31,7 +31,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.text import counted, listed
 from optsched.solver.fusion.front import Price, best_within, cheapest_within, find_front
 from optsched.solver.fusion.price import why_cut
-from optsched.solver.fusion.result import FusionResult, Point
+from optsched.solver.fusion.result import Point
 from optsched.solver.fusion.search import search_fusion
 
 SPLITS = ("auto", "peak", False)
@@ -41,8 +41,17 @@ SPLIT_SHARE = 0.7
 SEARCH_SHARE = 0.5
 """Part of the search's time in which a split of least peak is sought; the rest finds few cuts."""
 
-EARLIER_CUTS = Earlier[tuple[FusionResult, Point]](most=16)
-"""Splits with which graphs fit a budget, and their searches."""
+
+class FoundCuts(NamedTuple):
+    """The split of fused nodes that was found, every node whole, and a bound on all splits."""
+
+    point: Point
+    whole: Point
+    bound: int
+
+
+EARLIER_CUTS = Earlier[FoundCuts](most=16)
+"""Splits with which graphs fit a budget."""
 
 Decide = Callable[[Sequence[Any], float], tuple[WrapperFacts, Decision]]
 """Reads the facts of nodes, and chooses their order within some seconds."""
@@ -57,9 +66,8 @@ class Cuts:
     """`nodes` and `facts`: the nodes to run, and their facts."""
     decision: Decision
     """The order of these nodes."""
-    result: FusionResult
-    point: Point
-    """`result` and `point`: the search, and the split that was taken."""
+    found: FoundCuts
+    """The split that was taken."""
     text: str
     """The nodes that were cut, why, and what each cut saves."""
 
@@ -76,6 +84,7 @@ def find_cuts(
     min_gain: MinGain,
     name: str,
     must_fit: bool = False,
+    earlier: bool = False,
 ) -> Cuts | None:
     """Return cuts that lower the simulated peak of a graph; None if no cut is worth it.
 
@@ -99,28 +108,31 @@ def find_cuts(
         Name of the graph.
     must_fit
         True to take cuts at any price if those that `split` allows save less than `min_gain`.
+    earlier
+        True to take cuts that were found earlier if they save enough, at any price.
     """
     parts = read_parts(nodes, kernels, name, facts)
-    if not parts.fused.nodes or clock.expired():
+    if not parts.fused.nodes:
         return None
     before = decision.best if decision.gains else decision.own
     wanted = max(1, min_gain.size, int(min_gain.share * before.peak))
-    key = (parts.fused.graph.digest, parts.fused.nodes, parts.fused.local)
-    found = EARLIER_CUTS.get(key) if must_fit else None
-    if found is None or found[0].whole.peak - found[1].peak < wanted:
+    key = parts.digest
+    found = EARLIER_CUTS.get(key) if earlier else None
+    if found is None or found.whole.peak - found.point.peak < wanted:
+        # The order may have taken all the time; cuts that are known need none.
+        if clock.expired():
+            return None
         most = before.peak - wanted if must_fit else 0
         found = _search(parts.fused, clock.share(SPLIT_SHARE), wanted, split, most)
     if found is None:
         return None
-    result, point = found
     try:
-        made = rebuilt(parts, point.groups)
+        made = rebuilt(parts, found.point.groups)
         prepare(made)
         made_facts, after = decide(made, clock.left() or 0.0)
         if after.best.needs_no_more(before) and worth_it(before.peak, after.best.peak, min_gain):
-            EARLIER_CUTS.keep(key, (result, point))
-            text = _text(parts, result, point)
-            return Cuts(made, made_facts, after, result, point, text)
+            EARLIER_CUTS.keep(key, found)
+            return Cuts(made, made_facts, after, found, _text(parts, found))
     except BaseException:
         prepare(nodes)
         raise
@@ -130,8 +142,8 @@ def find_cuts(
 
 def _search(
     fused: FusedGraph, clock: Clock, wanted: int, split: str, must_fit: int
-) -> tuple[FusionResult, Point] | None:
-    """Return a split that saves the wanted bytes, and its search; None if none was found.
+) -> FoundCuts | None:
+    """Return a split that saves the wanted bytes; None if none was found.
 
     Or one within `must_fit` bytes, at any price, unless that is 0.
     """
@@ -146,21 +158,21 @@ def _search(
     point = best_within(front.points, result.whole, Price() if split == "auto" else None)
     if must_fit and point.peak > most:
         point = cheapest_within(front.points, most) or point
-    return (result, point) if point.peak <= most else None
+    return FoundCuts(point, result.whole, result.bound) if point.peak <= most else None
 
 
-def _text(parts: FusedParts, result: FusionResult, point: Point) -> str:
+def _text(parts: FusedParts, found: FoundCuts) -> str:
     """Return a sentence per node that is cut, and the price of all."""
+    point, whole, least = found
     fused, rows = parts.fused, point.cut_nodes(parts.fused)
     said = [
         f"{parts.origin[k].get_name()} into {len(groups)} ({_reason(parts, point, k)})"
         for k, groups in rows.items()
     ]
-    whole = result.whole
     more = point.kernels - whole.kernels
     extra = 100 * (point.traffic - whole.traffic) / max(1, whole.traffic)
     price = f"{counted(more, 'kernel')} and {extra:.2f} % traffic more"
-    bound = f"no cuts below {result.bound:,} bytes in the graph of ops"
+    bound = f"no cuts below {least:,} bytes in the graph of ops"
     kept = "".join(f"; {name} left whole: {why}" for name, why in fused.whole[:3])
     return f"cut {listed(said, 4)}; {price}; {bound}{kept}"
 

@@ -22,6 +22,7 @@ from torch._inductor.scheduler import FusedSchedulerNode, NopKernelSchedulerNode
 from torch._inductor.virtualized import V
 
 from optsched.model.dependencies import find_cycle
+from optsched.model.digest import digest
 from optsched.model.fused import Bytes, FusedGraph, Triple
 from optsched.model.graph import Graph
 from optsched.plugins.inductor.orders.runtime_graph import (
@@ -53,6 +54,8 @@ class FusedParts:
     """By fused node of the graph, the scheduler's node."""
     inputs: Mapping[str, str]
     """By buffer that holds an input, the input's name: the buffer is named after its storage."""
+    digest: str
+    """Digest of the fused graph without inputs: a simulated call may own others than a real one."""
 
 
 def read_parts(
@@ -111,7 +114,7 @@ class _Reader:
         prepare(self.flat)
         self.local = set[str]().union(*map(find_local_buffers, self.cut))
         self.facts = read_facts(self.flat, find_owned_inputs(self.flat), kernels)
-        self.runtime = self._build(name)
+        self.runtime = self._build(self.facts, name)
         self.inputs: dict[str, set[str]] = {}
         for given in self.facts.inputs:
             # The name of the storage in the runtime graph.
@@ -127,15 +130,15 @@ class _Reader:
         }
         self.nodes = [tuple(at[part] for part in node.get_nodes()) for node in self.cut]
 
-    def _build(self, name: str) -> RuntimeGraph:
+    def _build(self, facts: WrapperFacts, name: str) -> RuntimeGraph:
         """Return the graph of the parts, in which fused nodes do not wait for each other."""
         position = {node: v for v, node in enumerate(self.flat)}
         blocks = [tuple(position[part] for part in node.get_nodes()) for node in self.cut]
-        plain = build_runtime_graph(self.facts, name)
+        plain = build_runtime_graph(facts, name)
         # Two nodes may each write slices of two tensors. In the plain order one of them makes the
         # first tensor, and the other one the second.
         if find_cycle(_waits(plain, blocks)):
-            return build_runtime_graph(self.facts, name, blocks)
+            return build_runtime_graph(facts, name, blocks)
         return plain
 
     def unfit(self) -> dict[str, str]:
@@ -171,7 +174,12 @@ class _Reader:
         )
         units = tuple(tuple(self.flat[v] for v in unit) for unit in self.runtime.units)
         inputs = {name: min(names) for name, names in self.inputs.items()}
-        return FusedParts(fused, units, tuple(self.cut), inputs)
+        return FusedParts(fused, units, tuple(self.cut), inputs, self._digest(sorted(self.local)))
+
+    def _digest(self, local: Sequence[str]) -> str:
+        graph = self._build(self.facts.with_inputs(()), "").graph
+        ids = [graph.buffer_ids.get(name) for name in local]
+        return digest(f"{graph.digest.hex()} {self.nodes} {ids}".encode()).hex()
 
     def _blockers(self, node_of: Mapping[int, int]) -> Iterator[tuple[Triple, frozenset[int]]]:
         """Yield the parts that access what another part may overwrite by another index."""

@@ -135,11 +135,13 @@ def decide(
     solver = _Solver(facts, document, build_runtime_graph(facts, name), scale)
     ours = solver.orders(own.peak, store)
     # Without inputs: a simulated step may own more of them than the compiled one.
-    ops = None if earlier is None else build_runtime_graph(facts.with_inputs(()), name).graph.digest
+    ops = "" if earlier is None else _digest(build_runtime_graph(facts.with_inputs(()), name))
     known = None if earlier is None else earlier.get(ops)
     taken = None if known is None else (solver.runtime.node_order(known[0]), known[1])
     if taken is not None:
         ours[EARLIER] = taken[0]
+        # It fits, so it is simulated as it was found, also if the time is over.
+        scale.weigh(EARLIER, *taken)
     settings = (True, False) if reuse else (False,)
     # Other random numbers are as good, so they make no order of the framework's invalid.
     choices = [own] if is_valid_order(facts, framework, draws=False) else []
@@ -182,6 +184,10 @@ def decide(
         start=totals[0],
         least=min(best.peak, *(choice.peak for choice in choices)),
     )
+
+
+def _digest(runtime: RuntimeGraph) -> str:
+    return runtime.graph.digest.hex()
 
 
 def _input_bytes(facts: WrapperFacts) -> list[int]:

@@ -34,12 +34,16 @@ TAKEN_BACK, TAKE_BACK_LIMITS = 12, 4
 
 
 class Answer(NamedTuple):
-    """A split, its record, the cost of what it runs again, and how to make it."""
+    """A split, its record, the cost of what it runs again, and how to make it.
+
+    `owned` is the number of bytes of inputs that its backward call is expected to own.
+    """
 
     modules: Modules
     record: CompiledGraph
     extra: int
     recipe: Recipe
+    owned: int | None = None
 
 
 def answer(search: SplitSearch) -> Answer:
@@ -67,8 +71,9 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     text += f"({step.graph.cost_unit})"
     how = f"PyTorch's own split at an activation memory budget of {split.budget:g}"
     extra = f"for {share:.2f} % more compute ({how})"
-    recipe = Recipe(split.budget)
-    return Answer(split.modules, _record(step, text, memory, extra), split.extra, recipe)
+    recipe = Recipe(split.budget).as_simulated(memory)
+    record = _record(step, text, memory, extra)
+    return Answer(split.modules, record, split.extra, recipe, _owned(memory))
 
 
 def _take_ours(search: SplitSearch) -> Answer:
@@ -86,16 +91,21 @@ def _take_ours(search: SplitSearch) -> Answer:
     record = _record(step, _text(step, chosen, simulated), chosen.memory, extra)
     record = replace(record, front=_front(search, own))
     runs = step.runs(_model(search, chosen), chosen.result.sequence or ())
-    recipe = Recipe(runs=tuple(runs), forward=tuple(step.forward))
+    recipe = Recipe(runs=tuple(runs), forward=tuple(step.forward)).as_simulated(chosen.memory)
     if own is None or simulated is None or simulated <= budget:
-        return Answer(chosen.modules, record, chosen.price[0], recipe)
+        return Answer(chosen.modules, record, chosen.price[0], recipe, _owned(chosen.memory))
     if own <= simulated:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
         refusal = _refusal(step, own, "PyTorch's own split")
         record = replace(record, after=own, order="", reason=reason, answer=refusal)
-        return Answer(step.default, record, 0, Recipe(1.0))
+        memory = step.memory(step.default)
+        return Answer(step.default, record, 0, Recipe(1.0).as_simulated(memory), _owned(memory))
     record = replace(record, note="no plan that was tried fits as simulated")
-    return Answer(chosen.modules, record, chosen.price[0], recipe)
+    return Answer(chosen.modules, record, chosen.price[0], recipe, _owned(chosen.memory))
+
+
+def _owned(memory: StepMemory | None) -> int | None:
+    return None if memory is None else memory.owned
 
 
 def _settle(search: SplitSearch, chosen: Tried) -> Tried:

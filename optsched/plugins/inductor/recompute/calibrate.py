@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Collection, Sequence
-from types import SimpleNamespace
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +31,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
+from optsched.plugins.inductor.cuts.find import EARLIER_CUTS, FoundCuts
 from optsched.plugins.inductor.recompute.hidden_bytes import (
     HiddenBytes,
     read_copies,
@@ -38,8 +39,9 @@ from optsched.plugins.inductor.recompute.hidden_bytes import (
 )
 from optsched.plugins.inductor.recompute.joint_graph import storage_of
 from optsched.plugins.inductor.regions import Region, set_region
-from optsched.plugins.inductor.scheduler_pass import SchedulerPass
+from optsched.plugins.inductor.scheduler_pass import EARLIER_ORDERS, SchedulerPass
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
+from optsched.plugins.inductor.wrapper.facts import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits
@@ -57,7 +59,8 @@ class StepMemory(NamedTuple):
     of bytes that kernels read and write in addition after cuts. `most` is `used` where the calls
     also own the inputs that are saved: only a call tells if the program holds them. `graphs` has
     `used` of the forward and of the backward graph, and `uncut` has `whole` of both. `owned` is the
-    number of bytes of inputs that the backward call was expected to own.
+    number of bytes of inputs that the backward call was expected to own. `orders` and `cuts` are
+    those of the graphs, by digest, as they are kept for the compilation.
     """
 
     peak: int
@@ -69,6 +72,8 @@ class StepMemory(NamedTuple):
     graphs: tuple[int, int] = (0, 0)
     uncut: tuple[int, int] = (0, 0)
     owned: int = 0
+    orders: Mapping[str, tuple[Order, bool]] = MappingProxyType({})
+    cuts: Mapping[str, FoundCuts] = MappingProxyType({})
 
 
 class _MeasuredError(BaseException):
@@ -111,7 +116,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
             after = cuts.decision
             choice = after.best
             self.used, self.peak = choice.peak, after.least or choice.peak
-            self.traffic = max(0, cuts.point.traffic - cuts.result.whole.traffic)
+            self.traffic = max(0, cuts.found.point.traffic - cuts.found.whole.traffic)
         self.most = max((self.used, *choice.extremes))
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
@@ -173,16 +178,17 @@ def simulate_step(
     rows: list[_Measure] = []
     strides: list[list[int] | None] = []
     # The forward graph first: its strides decide the layout of what the backward graph reads.
-    for module, backward in zip(modules, (False, True), strict=True):
-        measure = _Measure(rules, ordered)
-        measure.saved = [] if backward else _input_names(module)
-        with tracing(context), config.patch(_post_fusion_custom_pass=measure):
-            set_region(Region(owned=set(owned)))
-            _lower(module, backward, context, strides)
-        rows.append(measure)
-        # The outputs after the user's own are the saved tensors, in the order of the backward's
-        # inputs.
-        strides = measure.strides[outputs:]
+    with EARLIER_ORDERS.noted() as orders, EARLIER_CUTS.noted() as cuts:
+        for module, backward in zip(modules, (False, True), strict=True):
+            measure = _Measure(rules, ordered)
+            measure.saved = [] if backward else _input_names(module)
+            with tracing(context), config.patch(_post_fusion_custom_pass=measure):
+                set_region(Region(owned=set(owned)))
+                _lower(module, backward, context, strides)
+            rows.append(measure)
+            # The outputs after the user's own are the saved tensors, in the order of the
+            # backward's inputs.
+            strides = measure.strides[outputs:]
     forward, behind = rows
     logger.debug("forward %s, backward %s", forward.peak, behind.peak)
     hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
@@ -199,6 +205,8 @@ def simulate_step(
         graphs=(forward.used, behind.used),
         uncut=(forward.whole, behind.whole),
         owned=behind.owned,
+        orders=orders,
+        cuts=cuts,
     )
 
 

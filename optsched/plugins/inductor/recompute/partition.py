@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -28,7 +28,7 @@ from torch.fx import GraphModule
 
 from optsched.errors import OptschedError
 from optsched.plugins.inductor.asked import LEAST
-from optsched.plugins.inductor.recompute.answer import TAKE_BACK_LIMITS, Answer, answer
+from optsched.plugins.inductor.recompute.answer import Answer, answer
 from optsched.plugins.inductor.recompute.joint_graph import (
     ImpossiblePeakError,
     Modules,
@@ -37,11 +37,18 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     saved_bytes,
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
-from optsched.plugins.inductor.recompute.ranks import RanksError, agree, has_collectives
+from optsched.plugins.inductor.recompute.ranks import (
+    MOST_LIMITS,
+    RanksError,
+    joint_structure,
+    require_equal,
+    team_of,
+)
 from optsched.plugins.inductor.recompute.recipe import Recipe
-from optsched.plugins.inductor.recompute.search import LAST, SplitSearch, search_clock
+from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
 from optsched.plugins.inductor.recompute.step_points import (
+    Chosen,
     least_point,
     least_record,
     split_points,
@@ -50,10 +57,8 @@ from optsched.plugins.inductor.recompute.step_points import (
 from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
-from optsched.runtime.clock import BUSY, Clock, processor_time
+from optsched.runtime.clock import Clock, processor_time
 
-MOST_LIMITS = BUSY * (LAST + TAKE_BACK_LIMITS + 2)
-"""Wall time that rank 0 may take for a plan, in time limits, which count processor time."""
 logger = logging.getLogger("optsched.plugins.inductor")
 
 
@@ -76,7 +81,9 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         # The plan changes the graph, and PyTorch's own split needs it unchanged if no plan is made.
         original = copy.deepcopy(gm)
         try:
-            found, record, *_ = self._split(_plan_of(self), name, gm, joint_inputs, how)
+            split = self._split(_plan_of(self), name, gm, joint_inputs, how)
+            split.recipe.recall()
+            found, record = split.modules, split.record
         except RanksError:
             # The other ranks may have split the graph otherwise, and would wait in a collective.
             raise
@@ -87,6 +94,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
             refusal = reason if isinstance(error, ImpossiblePeakError) else ""
             ops = len(original.graph.nodes)
             record = CompiledGraph("inductor", name, ops, reason=reason, answer=refusal)
+            set_region(Region())
             found = min_cut_rematerialization_partition(original, joint_inputs, **how)
         remember(replace(record, seconds=time.perf_counter() - start))
         return found
@@ -100,56 +108,102 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         how: dict[str, Any],
     ) -> Answer:
         """Return the split that the plan of the step has for a joint graph, or one for it alone."""
-        if has_collectives(joint):
-            return self._split_on_all_ranks(name, joint, inputs, how)
-        key, on_cpu = joint_digest(joint, how), is_on_cpu(joint)
+        team, on_cpu = team_of(joint), is_on_cpu(joint)
+        structure = joint_structure(joint, how, repr(astuple(self)))
+        key = joint_digest(joint, how) if team is None else structure.key
+        if team is not None:
+            plan.share(team, key)
         # Other processes must not decide what is found.
         with processor_time():
             chosen = plan.find(key) if on_cpu else None
-            if chosen is None:
-                clock = search_clock(self.time_limit)
-                step = JointStep(self, name, joint, inputs, how)
-                if self.ask == LEAST:
-                    chosen = least_point(split_points(step))
-                    found = take_chosen(chosen, name, copy.deepcopy(step.joint), inputs, how)
-                    found = found._replace(record=least_record(step, chosen, found.record))
-                else:
-                    found = search_split(step, clock)
-                plan.add(key, step, found.modules, found.extra)
-            else:
-                found = take_chosen(chosen, name, joint, inputs, how)
+        work = list[_Work]()
+        if team is None:
+            work.append(self._work(plan, chosen, key, name, joint, inputs, how))
+        else:
+            ranks = team.ranks
+
+            def decide(rows: list[Any]) -> list[Any]:
+                require_equal(rows, ranks)
+                work.append(self._work(plan, chosen, key, name, joint, inputs, how))
+                return work[0].data
+
+            most = MOST_LIMITS * self.time_limit
+            found = team.settle("joint graph", structure, decide, work=most)
+            if not work:
+                work.append(_taken(plan, key, name, joint, inputs, how, found))
+        (made,) = work
         region = Region(key, plan.watch if on_cpu else None, owned=plan.owned(key))
-        if chosen is not None:
-            region = replace(region, limits=chosen.limits, expected=chosen.point.owned)
-        elif self.ask:
-            region = replace(region, limits=(step.settings.peak,) * 2)
         # The bytes that are live between calls are measured on the CPU alone.
-        set_region(region)
-        return found
+        set_region(replace(region, limits=made.limits, expected=made.answer.owned))
+        return made.answer
 
-    def _split_on_all_ranks(
-        self, name: str, joint: GraphModule, inputs: Sequence[Any], how: dict[str, Any]
-    ) -> Answer:
-        """Return the split that rank 0 has made for a joint graph with collectives."""
-        made: list[Answer] = []
-
-        def plan() -> list[Any]:
-            with processor_time():
-                clock = search_clock(self.time_limit)
-                step = JointStep(self, name, copy.deepcopy(joint), inputs, how)
+    def _work(
+        self,
+        plan: StepPlan,
+        chosen: Chosen | None,
+        key: str,
+        name: str,
+        joint: GraphModule,
+        inputs: Sequence[Any],
+        how: dict[str, Any],
+    ) -> _Work:
+        """Return the split that is chosen for the step, or one that is made now."""
+        if chosen is not None:
+            return _Work(take_chosen(chosen, name, joint, inputs, how), chosen.limits)
+        with processor_time():
+            clock = search_clock(self.time_limit)
+            step = JointStep(self, name, joint, inputs, how)
+            limits = (step.settings.peak,) * 2
+            if self.ask == LEAST:
+                least = least_point(split_points(step))
+                limits = least.limits
+                found = take_chosen(least, name, copy.deepcopy(step.joint), inputs, how)
+                found = found._replace(record=least_record(step, least, found.record))
+            else:
                 found = search_split(step, clock)
-            made.append(found)
-            return [list(found.recipe), asdict(found.record), found.extra]
+            plan.add(key, found.modules, found.extra, how, step.problem.total, step)
+            return _Work(found, limits, step.problem.total)
 
-        settings = repr(astuple(self))
-        (recipe, record, extra), _ = agree(joint, settings, plan, MOST_LIMITS * self.time_limit)
-        if made:
-            return made[0]
-        budget, runs, forward = recipe
-        again = Recipe(budget, tuple((node, bool(n)) for node, n in runs), tuple(forward))
+
+class _Work(NamedTuple):
+    """A split, bytes that its graphs may need, and the cost of a step without repeats.
+
+    The cost is None for a split that was chosen for the step.
+    """
+
+    answer: Answer
+    limits: tuple[int, int]
+    total: int | None = None
+
+    @property
+    def data(self) -> list[Any]:
+        """All that other ranks need of it, as data for JSON."""
+        found = self.answer
+        row = [found.recipe.data, asdict(found.record), found.extra, found.owned]
+        return [*row, self.limits, self.total]
+
+
+def _taken(
+    plan: StepPlan,
+    key: str,
+    name: str,
+    joint: GraphModule,
+    inputs: Sequence[Any],
+    how: dict[str, Any],
+    data: list[Any],
+) -> _Work:
+    """Return the split that the first rank has chosen."""
+    row, record, extra, owned, (forward, behind), total = data
+    try:
+        recipe = Recipe.read(row)
         front = tuple((peak, share) for peak, share in record.pop("front"))
         text = CompiledGraph(**{**record, "name": name}, front=front)
-        return Answer(again.split(joint, inputs, how), text, extra, again)
+        modules = recipe.split(joint, inputs, how)
+    except Exception as error:
+        raise RanksError(f"the split of the first rank does not fit this graph: {error}") from error
+    if total is not None:
+        plan.add(key, modules, extra, how, total)
+    return _Work(Answer(modules, text, extra, recipe, owned), (forward, behind), total)
 
 
 _plans: dict[PeakSettings, StepPlan] = {}

@@ -42,7 +42,7 @@ def write_splits(settings: PeakSettings, chosen: Mapping[str, Chosen], peak: int
     """Keep the splits of a step; a file that cannot be written costs later processes time only."""
     if config.force_disable_caches:
         return
-    rows = {key: (*one.point, one.limits) for key, one in chosen.items()}
+    rows = chosen_data(chosen)
     path = _path(settings)
     part = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):
@@ -57,17 +57,28 @@ def read_splits(settings: PeakSettings) -> KeptSplits:
         return KeptSplits({}, 0)
     try:
         found = json.loads(_path(settings).read_text(encoding="utf-8"))
-        chosen = {key: _chosen(*row) for key, row in found["splits"].items()}
-        return KeptSplits(chosen, int(found["peak"]))
+        return KeptSplits(read_chosen(found["splits"]), int(found["peak"]))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return KeptSplits({}, 0)
 
 
+def chosen_data(chosen: Mapping[str, Chosen]) -> dict[str, Any]:
+    """Return splits as data for JSON."""
+    return {
+        key: (one.point.figures, one.point.recipe.data, one.point.owned, one.limits)
+        for key, one in chosen.items()
+    }
+
+
+def read_chosen(data: Mapping[str, Any]) -> dict[str, Chosen]:
+    """Return the splits from their data, as JSON gives it back."""
+    return {key: _chosen(*row) for key, row in data.items()}
+
+
 def _chosen(figures: Any, recipe: Any, owned: Any, limits: Any) -> Chosen:
-    budget, runs, forward = recipe
-    again = Recipe(budget, tuple((node, bool(n)) for node, n in runs), tuple(forward))
-    forward_limit, backward_limit = limits
-    return Chosen(SplitPoint(RegionPoint(*figures), again, owned), (forward_limit, backward_limit))
+    forward, backward = limits
+    point = SplitPoint(RegionPoint(*figures), Recipe.read(recipe), owned)
+    return Chosen(point, (forward, backward))
 
 
 def _path(settings: PeakSettings) -> Path:

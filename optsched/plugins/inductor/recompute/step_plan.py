@@ -6,6 +6,9 @@ peak, `torch.compiler.reset()` makes torch compile the regions again, and before
 is compiled a split of each is chosen (:mod:`optsched.solver.recompute.step_choice`). That step is
 measured as well; if it needs more than the peak, the choice is made again by both measurements.
 
+The ranks of a program with collectives choose together: the first one gets the measurements of all
+and decides by the largest (:mod:`optsched.plugins.inductor.recompute.ranks`).
+
 Example: a step calls a region four times, each call saves 1 MB, and the peak is 3 MB. A split that
 saves 0.5 MB is chosen for all calls, as all of them run the same code.
 
@@ -17,17 +20,31 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from optsched.plugins.inductor.asked import LEAST, share_of
+from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.joint_graph import Modules, saved_inputs, waiting_bytes
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
-from optsched.plugins.inductor.recompute.step_file import read_splits, write_splits
+from optsched.plugins.inductor.recompute.ranks import (
+    MOST_LIMITS,
+    RanksError,
+    Team,
+    all_ranks,
+    has_ranks,
+)
+from optsched.plugins.inductor.recompute.step_file import (
+    chosen_data,
+    read_chosen,
+    read_splits,
+    write_splits,
+)
 from optsched.plugins.inductor.recompute.step_points import Chosen, SplitPoint, split_points
 from optsched.plugins.inductor.running.step_calls import Span, StepWatch
 from optsched.plugins.records import note_step
@@ -36,6 +53,10 @@ from optsched.solver.recompute.step_choice import Moment, StepChoice, StepProble
 
 MOST_CHOICES = 3
 """Most choices for one step, each followed by a measured step."""
+STEP_SECONDS = 60.0
+"""Time in which all ranks must end a step that is measured."""
+MOST_UNMEASURED = 8
+"""Steps without a measurement of all ranks, after which they give up."""
 Shape = tuple[tuple[tuple[str, bool] | None, tuple[tuple[str, int], ...]], ...]
 """The calls of a step in turn, each with those that wait, by which the step is known again."""
 
@@ -44,7 +65,10 @@ Shape = tuple[tuple[tuple[str, bool] | None, tuple[tuple[str, int], ...]], ...]
 class _Compiled:
     """A region as it is compiled now, and its splits once they are known."""
 
-    step: JointStep
+    step: JointStep | None
+    """None where another rank has planned it."""
+    total: int
+    """Cost of a call without repeats."""
     saved: int
     """Bytes that a call saves."""
     extra: int
@@ -80,27 +104,67 @@ class StepPlan:
         self._asked: int | None = None if settings.ask else settings.peak
         self._held = self._choices = 0
         self._is_due = self._is_over = False
+        # The ranks that call these regions together, and what keeps them from a common choice.
+        self._team: Team | None = None
+        self._shared: set[str] = set()
+        self._is_common = False
+        self._unmeasured, self._is_settled, self._trouble, self._line = 0, False, "", ""
         self._lock = threading.RLock()
 
     def digest(self) -> str:
         """Return a text of all splits that were chosen, for the keys of PyTorch's caches."""
         # Graphs out of a cache are not observed, and those from before a choice are not its own.
-        token = self._token if self._is_due or self.chosen or self._kept.chosen else ""
+        # Of several ranks, all must come to the partitioner, not only those without a cache.
+        is_own = self._is_due or self.chosen or self._kept.chosen or has_ranks()
+        token = self._token if is_own else ""
         known = token, self._is_due, sorted(self.chosen.items())
         return hashlib.sha256(repr(known).encode()).hexdigest()
 
-    def add(self, key: str, step: JointStep, modules: Modules, extra: int) -> None:
-        """Add a region that is compiled within the peak alone."""
+    def share(self, team: Team, key: str) -> None:
+        """Note that a region calls collectives, so that its ranks choose together."""
+        with self._lock:
+            if self._team is not None and self._team.ranks != team.ranks:
+                team = all_ranks()
+            self._team = team
+            self._shared.add(key)
+
+    def add(
+        self,
+        key: str,
+        modules: Modules,
+        extra: int,
+        how: Mapping[str, Any],
+        total: int,
+        step: JointStep | None = None,
+    ) -> None:
+        """Add a region that is compiled within the peak alone.
+
+        Parameters
+        ----------
+        key
+            Its digest.
+        modules, extra
+            Its split, and the cost of what runs again.
+        how
+            Arguments of the partitioner.
+        total
+            Cost of a call without repeats.
+        step
+            The region; None where another rank has planned it.
+        """
         with self._lock:
             if key not in self.regions:
                 # Another model, or a part of the step that was not measured.
                 self.watch.done, self._choice = False, None
-                self._held = self._choices = 0
+                self._held = self._choices = self._unmeasured = 0
+                self._is_settled &= key not in self._shared
                 self._steps.clear()
                 self._seen.clear()
-            saved = waiting_bytes(modules, step.outputs)
-            kept = frozenset(saved_inputs(modules, step.outputs, step.static))
-            self.regions[key] = _Compiled(step, saved, extra, kept)
+            outputs = int(how["num_fwd_outputs"])
+            static = how.get("static_lifetime_input_indices") or ()
+            saved = waiting_bytes(modules, outputs)
+            kept = frozenset(saved_inputs(modules, outputs, static))
+            self.regions[key] = _Compiled(step, total, saved, extra, kept)
 
     def owned(self, key: str) -> set[str]:
         """Return the inputs that a backward call of a region is seen to own, to be added to."""
@@ -111,16 +175,23 @@ class StepPlan:
         with self._lock:
             if self._is_due:
                 self._is_due = False
-                self._choose()
-            if key in _calls(self._steps):
+                self._choose_together()
+            if key in _calls(self._steps) or key in self._shared:
                 self._note()
             return self.chosen.get(key)
 
-    def _on_step(self, spans: list[Span]) -> None:
+    def _on_step(self, spans: list[Span], is_measured: bool) -> None:
         """Note a measured step, and have the regions compiled again if it needs too much."""
         with self._lock:
             self._is_over = False
-            self._see(spans)
+            called = {span.running[0] for span in spans if span.running}
+            self._is_common = self._team is not None and bool(called & self._shared)
+            if self._team is not None and self._is_common:
+                self._see_together(self._team, spans if is_measured else [])
+            elif is_measured:
+                self._see(spans)
+            else:
+                return
             is_due = self._is_due or self._is_over
         if is_due:
             # In the middle of a step: the code that runs now stays until its call ends.
@@ -128,7 +199,47 @@ class StepPlan:
         with self._lock:
             self._note()
 
+    def _see_together(self, team: Team, spans: list[Span]) -> None:
+        """Take from the first rank what follows from a step that all ranks have ended."""
+        if self._is_settled:
+            return
+
+        def decide(rows: list[Any]) -> list[Any]:
+            self._see_rows(spans, rows, team.ranks)
+            text = self._text() if self._steps else self._line
+            return [self.watch.done, self._is_due, self._is_over, self._trouble, text]
+
+        try:
+            found = team.settle("measured step", spans, decide, wait=STEP_SECONDS)
+        except (RanksError, KeptOrderError) as error:
+            # The step goes on: each graph is within the peak alone.
+            found = [True, False, False, str(error), self._line]
+        self.watch.done, self._is_due, self._is_over, self._trouble, self._line = found
+        self._is_settled = self.watch.done
+        if self._is_over:
+            self.chosen.clear()
+
+    def _see_rows(self, spans: list[Span], rows: list[Any], ranks: Sequence[int]) -> None:
+        """Note a step by the spans of all ranks, those of this one first."""
+        shapes = [[span[:2] for span in row] for row in rows]
+        missing = [rank for rank, row in zip(ranks, rows, strict=True) if not row]
+        if missing:
+            self._unmeasured += 1
+            if self._unmeasured == MOST_UNMEASURED:
+                self.watch.done, self._trouble = True, f"rank {missing[0]} measures no step"
+        elif other := [rank for rank, x in zip(ranks, shapes, strict=True) if x != shapes[0]]:
+            self.watch.done = True
+            self._trouble = f"rank {ranks[0]} and rank {other[0]} call other graphs in a step"
+        else:
+            # What lives beside the planned bytes is taken from the rank that holds most.
+            beside = [
+                max(most - planned for *_, planned, most in x) for x in zip(*rows, strict=True)
+            ]
+            pairs = zip(spans, beside, strict=True)
+            self._see([span._replace(most=span.planned + size) for span, size in pairs])
+
     def _see(self, spans: list[Span]) -> None:
+        self._line = ""
         shape = tuple((span.running, span.waiting) for span in spans)
         # One that comes again ends the measurements: all kinds of steps were seen.
         self.watch.done = shape in self._seen
@@ -159,7 +270,7 @@ class StepPlan:
         asked = self.settings.ask or f"{self.settings.peak:,} bytes"
         count = f"{counted(calls.total(), 'call')} of {counted(len(calls), 'graph')}"
         text = f"step of {count}: asked {asked}, held {held:,} as measured"
-        note_step(self.settings, f"{text}, with the splits that an earlier process chose")
+        self._line = f"{text}, with the splits that an earlier process chose"
         if self._is_over:
             self.chosen.clear()
             self._seen.clear()
@@ -180,6 +291,22 @@ class StepPlan:
         known = self._steps.get(shape, bases)
         self._steps[shape] = [max(pair) for pair in zip(bases, known, strict=True)]
 
+    def _choose_together(self) -> None:
+        """Choose a split of each region that was measured; the first of several ranks does."""
+        if self._team is None or not self._is_common:
+            self._choose()
+            return
+
+        def decide(_: list[Any]) -> list[Any]:
+            self._choose()
+            return [chosen_data(self.chosen), self._text()]
+
+        work = MOST_LIMITS * self.settings.time_limit * max(1, len(self.regions))
+        rows, line = self._team.settle("choice for the step", None, decide, work=work)
+        self._line = line
+        if not self._team.leads:
+            self.chosen = read_chosen(rows)
+
     def _choose(self) -> None:
         """Choose a split of each region that was measured."""
         keys = [*_calls(self._steps)]
@@ -187,6 +314,8 @@ class StepPlan:
         for key in keys:
             region = self.regions[key]
             # The inputs of a first call are live before the step is counted.
+            # Only ranks that choose get here, and these have planned all of their regions.
+            assert region.step is not None
             given = region.step.joint.graph.find_nodes(op="placeholder")
             kept = region.kept if key in late else {node.name for node in given}
             # Another graph is compiled now, and tensors of two fake modes cannot meet.
@@ -222,8 +351,11 @@ class StepPlan:
 
     def _note(self) -> None:
         """Put the line on the step among the records."""
-        if self._steps:
-            note_step(self.settings, self._text())
+        text = self._line or (self._text() if self._steps else "")
+        if self._trouble:
+            text += f"{'; ' if text else ''}its ranks make no common choice: {self._trouble}"
+        if text:
+            note_step(self.settings, text)
 
     def _text(self) -> str:
         """Return the bytes asked and held, and the price with its bound, in one line."""
@@ -247,7 +379,7 @@ class StepPlan:
     def _share(self, cost: int) -> float:
         """Return a cost as a part of that of a step without repeats."""
         calls = _calls(self._steps)
-        total = sum(n * self.regions[key].step.problem.total for key, n in calls.items())
+        total = sum(n * self.regions[key].total for key, n in calls.items())
         return cost / max(1, total)
 
 

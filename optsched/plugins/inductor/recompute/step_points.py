@@ -121,7 +121,7 @@ def take_chosen(
         order=f"recompute: split chosen for the step, saves {saved:,} bytes",
         saved=saved,
     )
-    return Answer(modules, record, figures.extra, chosen.point.recipe)
+    return Answer(modules, record, figures.extra, chosen.point.recipe, chosen.point.owned)
 
 
 def least_point(points: Sequence[SplitPoint]) -> Chosen:
@@ -159,6 +159,7 @@ def _simulated(
         min_gain=settings.min_gain,
         owned={*owned, *new},
     )
+    recipe = recipe.as_simulated(memory)
     yield SplitPoint(RegionPoint(extra, saved, *memory.uncut), recipe, memory.owned)
     if memory.graphs != memory.uncut:
         cost = extra + moved_cost(memory.traffic, settings.cost)

@@ -56,10 +56,11 @@ class StepWatch:
     Parameters
     ----------
     on_step
-        Function that gets the spans of each step in which no graph was compiled.
+        Function that gets the spans of each step, and True if their bytes were measured: not if a
+        graph was compiled in the step.
     """
 
-    on_step: Callable[[list[Span]], None]
+    on_step: Callable[[list[Span], bool], None]
     done: bool = False
     """True if no further step is observed."""
     waiting: list[str] = field(default_factory=list)
@@ -90,9 +91,9 @@ class StepWatch:
             self._mark(running, planned)
             if not is_backward:
                 self.waiting.append(region)
-            spans = self._end() if is_backward and not self.waiting else []
+            spans, is_measured = self._end() if is_backward and not self.waiting else ([], False)
         if spans:
-            self.on_step(spans)
+            self.on_step(spans, is_measured)
         return result
 
     def _begin(self, region: str, is_backward: bool) -> bool:
@@ -118,14 +119,14 @@ class StepWatch:
         span = Span(running, tuple(sorted(Counter(self.waiting).items())), planned, 0)
         self._marks.append((span, at))
 
-    def _end(self) -> list[Span]:
-        """Return the spans of the step that ends; none if it was not measured."""
+    def _end(self) -> tuple[list[Span], bool]:
+        """Return the spans of the step that ends, and True if it was measured."""
         marks, count, is_clean = self._marks, self._count, self._is_clean
         most = [] if count is None else count.most([at for _, at in marks])
         self._drop()
         if not is_clean or len(most) != len(marks):
-            return []
-        return [span._replace(most=n) for (span, _), n in zip(marks, most, strict=True)]
+            return [span for span, _ in marks], False
+        return [span._replace(most=n) for (span, _), n in zip(marks, most, strict=True)], True
 
     def _drop(self) -> None:
         if self._count is not None:

@@ -22,8 +22,16 @@ class Program:
 
     def __init__(self) -> None:
         self.steps: list[list[Span]] = []
-        self.watch = StepWatch(self.steps.append)
+        self.unmeasured = 0
+        self.watch = StepWatch(self.end)
         self.held: list[Any] = []
+
+    def end(self, spans: list[Span], is_measured: bool) -> None:
+        if is_measured:
+            self.steps.append(spans)
+        else:
+            self.unmeasured += 1
+            assert spans[-1].running == ("a", True)
 
     def take(self, *kibs: int, drop: int = 0) -> None:
         del self.held[len(self.held) - drop :]
@@ -69,6 +77,7 @@ def test_a_step_in_which_a_graph_is_compiled_is_left_out() -> None:
     program.watch.note_compiled()
     program.run("a", True)
     assert not program.steps
+    assert program.unmeasured == 1
     program.step()
     assert len(program.steps) == 1
 
