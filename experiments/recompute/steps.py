@@ -35,10 +35,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from experiments.recompute.networks import STEPS
-from experiments.recompute.processor import limit_by_processor
 from optsched.plugins import inductor
-from optsched.plugins.inductor.orders import candidates
-from optsched.plugins.inductor.recompute import partition
 from optsched.plugins.inductor.recompute.calibrate import simulate_step
 from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
@@ -194,7 +191,6 @@ def main() -> None:
         for setting in (-3, -1):
             ctypes.CDLL(None).mallopt(setting, 2**30)
     torch.set_num_threads(1)
-    limit_by_processor(partition, candidates)
     for name in args.networks:
         study(name, args.pairs, args.seconds, args.parts)
 

@@ -33,6 +33,9 @@ from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.blocks import find_blocks
 from optsched.runtime.clock import Clock
 
+FLOW_SECONDS = 3e-4
+"""Seconds of a flow."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClosureBound:
@@ -129,7 +132,7 @@ def raise_closure(
             return ClosureBound(value, best, flows, complete=False)
         flows += 1
         if clock:
-            clock.spend(1)
+            clock.spend(1, FLOW_SECONDS)
         before, after = enclose(problem, v)
         found = int(evaluate(problem, before, after, v, spot))
         cap[v] = found

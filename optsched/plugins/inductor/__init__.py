@@ -81,8 +81,10 @@ def enabled(
     Parameters
     ----------
     time_limit
-        Seconds per graph: for the order, then for cuts and the order after them. With a peak, no
-        plan of a training step begins later than seven times this limit.
+        Seconds per graph: for the order, then for cuts and the order after them. They are counted
+        from work, so that equal graphs have equal plans on any machine; the wall's clock ends a
+        search at ten times the limit. With a peak, a joint graph has this limit for each 184 of
+        its nodes, and at least twice.
     store
         File of plans. The solver runs only for graphs without a plan there, and its plans are added
         to the file.

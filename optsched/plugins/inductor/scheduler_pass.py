@@ -48,12 +48,14 @@ from optsched.plugins.inductor.sizes.meter import missing_counter
 from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
-from optsched.runtime.clock import Clock, processor_time
+from optsched.runtime.clock import Clock, counted_seconds
 from optsched.runtime.limits import Limits, Proof
 from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
 logger = logging.getLogger("optsched.plugins.inductor")
+WALL = 10
+"""Time limits after which the wall's clock ends the searches for a graph."""
 EARLIER_ORDERS = Earlier[tuple[Order, bool]](most=128)
 """Orders of graphs within a budget and their reuse, first as simulated, then as compiled."""
 
@@ -111,7 +113,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         self._leave_to_inductor()
         try:
             # Other processes, such as those that compile kernels, must not decide what is found.
-            with processor_time():
+            with counted_seconds(WALL * self.time_limit):
                 answer = self._within_region(nodes)._answer(nodes, name)
         except Exception as error:
             # The compilation may have stopped half way, with the settings of our order.

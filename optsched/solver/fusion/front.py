@@ -49,20 +49,20 @@ class Front:
     """Reason why the search for them ended; that of the search before, if it needed none."""
 
 
-def find_front(result: FusionResult, clock: Clock) -> Front:
-    """Return splits of few kernels for several parts of the saving.
+def find_front(result: FusionResult, clock: Clock, peaks: Sequence[int] = ()) -> Front:
+    """Return splits of few kernels for some peaks, by default those of parts of the saving.
 
     An interrupt ends the search; the split of least peak is part of the front in any case.
     """
     best = with_useful_cuts(result.fused, result.best, clock.expired)
     found, reason = [result.whole, best], result.stop_reason
-    for i, share in enumerate(SHARES):
-        budget = result.whole.peak - int(result.saved * share)
+    peaks = peaks or [result.whole.peak - int(result.saved * share) for share in SHARES]
+    for i, budget in enumerate(peaks):
         if budget == result.whole.peak:
             continue
         if reason is StopReason.INTERRUPTED or clock.expired():
             break
-        limit = clock.share(1 / (len(SHARES) - i))
+        limit = clock.share(1 / (len(peaks) - i))
         shrinker = Shrinker(Oracle(result.fused, limit), result, budget)
         reason = shrinker.run()
         found.append(shrinker.point())

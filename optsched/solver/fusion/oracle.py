@@ -19,12 +19,13 @@ from optsched.model.fused import FusedGraph, Split
 from optsched.model.fusion import inner_buffers, merge
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Objective
-from optsched.solver.pipeline import solve
+from optsched.ordering.solve import solve_order
+from optsched.runtime.clock import Clock, count_work
 
 SHARE = 0.2
 """Part of the time that is left for one search of the engine."""
+SOLVE_SECONDS, FOLLOW_SECONDS = 1e-4, 3e-5
+"""Seconds for a graph that is solved, and for an order that is known, by ops."""
 FEW_PAIRS = 8
 """In-place pairs of an op that are kept if the engine cannot take all of them."""
 
@@ -86,19 +87,17 @@ class Oracle:
 
     def _solve(self, split: Split, graph: Graph, above: int) -> Solved:
         self.solves += 1
+        self.clock.spend(len(graph.ops), SOLVE_SECONDS)
         try:
-            result = solve(graph, objective=Objective.PEAK, limits=self.clock.share(SHARE))
-            bound = result.peak_bound
+            found = solve_order(graph, limits=self.clock.share(SHARE))
+            bound, peak = found.bound, found.peak
         except UsageError:
             # An op has too many ways to save bytes. With fewer pairs an order is as valid, but a
             # bound is not.
-            thin = with_few_pairs(graph)
-            result = solve(thin, objective=Objective.PEAK, limits=self.clock.share(SHARE))
-            bound = 0
-        result.stop_reason.raise_if_interrupted()
-        assert result.plan is not None
-        order = tuple(result.plan.order)
-        peak = result.peak if bound and result.peak is not None else peak_memory(graph, order)
+            found = solve_order(with_few_pairs(graph), limits=self.clock.share(SHARE))
+            bound, peak = 0, peak_memory(graph, found.order)
+        found.stop_reason.raise_if_interrupted()
+        order = found.order
         return Solved(split, graph, order, peak - above, max(0, bound - above), above)
 
     def fit(self, split: Split, peak: int, near: Sequence[Sequence[int]]) -> Solved | None:
@@ -119,6 +118,7 @@ def follow(
     fused: FusedGraph, split: Split, near: Sequence[Sequence[int]], graph: Graph | None = None
 ) -> Solved:
     """Return a split, whose graph may be known, in the order nearest to that of other groups."""
+    count_work(len(split), FOLLOW_SECONDS)
     graph = graph or merge(fused, split)
     orders = (following(graph, split, near, last=last) for last in (True, False))
     peak, order = min((peak_memory(graph, order), order) for order in orders)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from optsched.model.arrays import BoolArray, IntArray
 from optsched.runtime.kernel import inner, kernel
-from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, with_repeats
+from optsched.solver.recompute.runs import TRY_SECONDS, Nodes, Schedule, Unroller, with_repeats
 from optsched.solver.recompute.walk import rows
 
 FloatArray = npt.NDArray[np.float64]
@@ -264,6 +264,7 @@ class Evictions:
         n = len(self.stores.order)
         runs = np.empty(LONGEST * n, np.int64)
         most = self.unroller.most()
+        self.unroller.spend(n * n, TRY_SECONDS)
         length = evict.for_work(n * n)(self.stores, self.peak, weight, power, runs, most)
         if length:
             self._take(self.unroller.clean(runs[:length].tolist()), weight, power)

@@ -37,7 +37,7 @@ def plan_budgets(
 ) -> tuple[RecomputeResult, ...]:
     """Plan budgets, in bytes, with a planner that may know plans already: one result for each."""
     # Checking and showing the plans takes about half as long as making the problem did.
-    clock = clock.share(1.0, reserve=0.0 if clock.limits.work else clock.seconds() / 2)
+    clock = clock.share(1.0, reserve=0.0 if clock.counts else clock.seconds() / 2)
     found: dict[int, RecomputeResult] = {}
     todo = sorted(set(peaks), reverse=True)
     for i, peak in enumerate(todo):

@@ -8,7 +8,6 @@ fewer repeats: each repeat has a small price for its bytes and for itself.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -27,6 +26,8 @@ PRECISION = 12
 """Bits of rounded multipliers below the inverse of the largest right side."""
 VIOLATED = 0.02
 """Least violation of a row "round" that is added, in pieces of q bytes."""
+VIOLATION_SECONDS = 2e-5
+"""Seconds for a row "round" that a solution may violate."""
 
 Branches = tuple[tuple[tuple[int, ...], int, bool], ...]
 """Columns, a number, and True if their sum is more than this number, False if at most."""
@@ -69,17 +70,17 @@ class Master:
         self._linear = Program(self.rows)
         self._integer = Program(self.rows, prices, integral=True)
 
-    def choose(self, seconds: float) -> Chosen:
+    def choose(self, seconds: float, clock: Clock) -> Chosen:
         """Return the cheapest nodes that satisfy the rows if each of them runs again."""
-        stop = time.monotonic() + seconds
+        limit = clock.limited(seconds)
         while True:
             # New rows exclude the solution found, so the program is solved until no row is
             # violated.
             self._integer.update()
-            values = self._integer.solve(stop - time.monotonic())
+            values = self._integer.solve(seconds, limit)
             if values is None:
                 return Chosen(None, self._integer.is_infeasible())
-            if time.monotonic() > stop or not separate_pairs(self.rows, values):
+            if limit.expired() or not separate_pairs(self.rows, values):
                 break
         return Chosen(self.nodes(values), self._integer.is_optimal())
 
@@ -87,7 +88,7 @@ class Master:
         """Return the nodes that run again."""
         return frozenset(u for i, u in enumerate(self.rows.problem.again) if values[i] > 0.5)
 
-    def relax(self, seconds: float, branches: Branches = ()) -> Relaxed | None:
+    def relax(self, seconds: float, clock: Clock, branches: Branches = ()) -> Relaxed | None:
         """Return the proof of the linear program; None if the time was too short.
 
         If the rows cannot be satisfied, the proof says so.
@@ -97,7 +98,7 @@ class Master:
             return known
         self._linear.update()
         self._bound(branches)
-        values = self._linear.solve(seconds)
+        values = self._linear.solve(seconds, clock)
         if values is None and not self._linear.is_infeasible():
             return None
         rows, sums = self._linear.multipliers()
@@ -156,6 +157,7 @@ class Master:
         for q in filter(None, distinct):
             if clock.expired():
                 return
+            clock.spend(len(distinct), VIOLATION_SECONDS)
             parts, rests = (sizes // q).astype(float), sizes % q
             for least in (0, *(x for x in distinct if x <= q)):
                 first = int(np.searchsorted(sizes, least))

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from optsched.runtime.clock import Clock
 from optsched.solver.recompute.rows import CutRows
+from optsched.solver.recompute.run_highs import run_highs
 
 SCALED = 1000.0
 
@@ -118,11 +120,9 @@ class Program:
             self.highs.addRow(low, high, len(columns), np.array(columns, np.int32), ones)
         self.highs.changeRowBounds(self.sums[columns], low, high)
 
-    def solve(self, seconds: float) -> np.ndarray | None:
+    def solve(self, seconds: float, clock: Clock) -> np.ndarray | None:
         """Return the values of the columns, or None without a solution."""
-        # HiGHS adds up the time of all runs.
-        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + max(seconds, 0.05))
-        self.highs.run()
+        run_highs(self.highs, seconds, clock, integral=self.integral)
         status, kinds = self.highs.getModelStatus(), self.kinds.HighsModelStatus
         # An integer program that ran out of time may still have a valid solution.
         timed = self.integral and status in (kinds.kTimeLimit, kinds.kInterrupt)

@@ -29,6 +29,8 @@ DEEPEST = 400
 """Most branches above a leaf."""
 ROUNDS = 12
 """Most times that rows "round" are added."""
+PROGRAM_SECONDS = 30.0
+"""Limit of one linear program."""
 GAIN = 1e-4
 """Minimum rise of the bound for which the loop continues."""
 
@@ -89,13 +91,13 @@ def prove(master: Master, target: int, clock: Clock, most: int, offer: Offer) ->
 
 def _tighten(master: Master, target: int, clock: Clock) -> Relaxed | None:
     """Solve the linear program, and add rows "round" while they raise its bound."""
-    best = master.relax(_seconds(clock))
+    best = master.relax(PROGRAM_SECONDS, clock)
     for _ in range(ROUNDS):
         if best is None or best.bound >= target or clock.expired():
             break
         if not master.separate(best.values, 2, clock):
             break
-        found = master.relax(_seconds(clock))
+        found = master.relax(PROGRAM_SECONDS, clock)
         # No time for another round, or rows that did not help.
         if found is None or found.bound < best.bound:
             break
@@ -134,7 +136,8 @@ class _Search:
 
     def _offer(self, node: _Node) -> bool:
         """Offer a solution in integers; return True if the target or the node's bound changed."""
-        if len(node.relaxed.values) == 0:
+        # Without time no row is added, and the same solution would come again.
+        if len(node.relaxed.values) == 0 or self.clock.expired():
             return False
         nodes = self.master.nodes(node.relaxed.values)
         cost = sum(self.master.rows.problem.cost[u] for u in nodes)
@@ -143,7 +146,7 @@ class _Search:
             return False
         is_lower, self.target = target < self.target, min(target, self.target)
         # The offer may have added rows that exclude this solution, so the node is solved again.
-        found = None if is_lower else self.master.relax(_seconds(self.clock), node.branches)
+        found = None if is_lower else self._relax(node.branches)
         if found is not None:
             node.relaxed = found
         return is_lower or found is not None
@@ -155,16 +158,19 @@ class _Search:
             if self.left <= 0 or self.clock.expired():
                 return []
             branches = (*node.branches, (columns, most, more))
-            found = self.master.relax(_seconds(self.clock), branches)
+            found = self._relax(branches)
             self.left -= 1
             if found is None:
                 return []
             # Some rows violated by the new solution often save further branches.
             if found.bound < self.target and self.master.separate(found.values, 1, self.clock):
-                found = self.master.relax(_seconds(self.clock), branches) or found
+                found = self._relax(branches) or found
             sides.append(_Node(branches, found))
         node.parts = (columns, most, sides[0], sides[1])
         return sides
+
+    def _relax(self, branches: Branches) -> Relaxed | None:
+        return self.master.relax(PROGRAM_SECONDS, self.clock, branches)
 
     def _choose(self, node: _Node) -> tuple[tuple[int, ...], int] | None:
         """Return the columns to branch on, and their largest sum in the first part."""
@@ -221,11 +227,6 @@ def used_rows(tree: Tree, rows: CutRows) -> set[int]:
 
 def _is_part(total: float) -> bool:
     return abs(total - round(total)) > WHOLE
-
-
-def _seconds(clock: Clock) -> float:
-    left = clock.left()
-    return 30.0 if left is None or clock.limits.work is not None else max(0.05, min(30.0, left))
 
 
 def _classes(rows: CutRows) -> list[tuple[tuple[int, ...], int]]:

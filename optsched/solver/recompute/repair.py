@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.problem import RecomputeProblem
+from optsched.solver.recompute.run_highs import run_highs
 from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, repeats
 
 SECONDS = 2.0
@@ -90,7 +91,7 @@ class Repair:
 
     def search(self, nodes: Nodes) -> Schedule:
         """Return the best order of a sequence's runs in limited time."""
-        return self.unroller.search(nodes, self.peak, limited(self.clock, SECONDS))
+        return self.unroller.search(nodes, self.peak, self.clock.limited(SECONDS))
 
     def _run_later(self, nodes: Nodes, at: int, again: Collection[int]) -> Nodes:
         """Return the sequence in which a set of nodes runs once more after a position."""
@@ -121,7 +122,7 @@ class Repair:
         """Return the cheapest nodes to run again after a run, so that it fits; None if none do."""
         barrier = self.unroller.barrier(found.nodes)
         cut = _CutProgram(self.problem, found.nodes, at, self.peak, barrier, self.excluded)
-        return cut.solve(min(SECONDS, self._left()))
+        return cut.solve(self.clock)
 
     def _postponed(self, found: Schedule) -> Nodes:
         """Return the sequence with one repeat later, after some of its readers, if it helps.
@@ -144,10 +145,6 @@ class Repair:
 
     def _excess(self, found: Schedule) -> int:
         return sum(max(0, live - self.peak) for live in found.running)
-
-    def _left(self) -> float:
-        left = self.clock.left()
-        return SECONDS if left is None or self.clock.limits.work is not None else left
 
     def improve(self, found: Schedule, most: int) -> Schedule:
         """Drop one repeat after another, repair the rest, and keep plans that cost less.
@@ -173,14 +170,6 @@ class Repair:
             if nodes not in tried and not self.clock.expired():
                 tried.add(nodes)
                 yield nodes
-
-
-def limited(clock: Clock, seconds: float) -> Clock:
-    """Return a clock for at most some seconds of the remaining limit."""
-    left = clock.left()
-    if clock.limits.work is not None or left is None:
-        return clock if left is not None else clock.share(1.0)
-    return clock.share(min(1.0, seconds / left) if left > 0 else 1.0)
 
 
 class _CutProgram:
@@ -242,7 +231,7 @@ class _CutProgram:
             if w != own:
                 self.rows.append((0.0, [column, w, *made], [1.0, -1.0, *[1.0] * len(made)]))
 
-    def solve(self, seconds: float) -> frozenset[int] | None:
+    def solve(self, clock: Clock) -> frozenset[int] | None:
         """Return the nodes, or None if the bytes do not fit."""
         import highspy
 
@@ -251,7 +240,6 @@ class _CutProgram:
         highs = highspy.Highs()
         for name, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 1e-3)):
             highs.setOptionValue(name, value)
-        highs.setOptionValue("time_limit", max(0.05, seconds))
         unit = max(1, *(self.problem.cost[u] for u in self.columns)) / 1000
         for u in self.columns:
             highs.addCol(self.problem.cost[u] / unit + 1e-3, 0.0, 1.0, 0, [], [])
@@ -264,7 +252,7 @@ class _CutProgram:
         highs.addRow(-highspy.kHighsInf, self.room / by, len(columns), columns, values)
         whole = list(range(len(self.columns)))
         highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
-        highs.run()
+        run_highs(highs, SECONDS, clock, integral=True)
         solution = highs.getSolution()
         if not solution.value_valid:
             return None

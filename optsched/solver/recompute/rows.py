@@ -58,6 +58,9 @@ from optsched.runtime.clock import Clock
 from optsched.solver.recompute.node_rows import NodeRows
 from optsched.solver.recompute.table import Key, RowTable
 
+STORAGE_SECONDS = 2e-5
+"""Seconds for the rows of a node, by storages."""
+
 
 @dataclass(slots=True)
 class CutRows(RowTable):
@@ -78,6 +81,8 @@ class CutRows(RowTable):
         if v in self.nodes or (clock is not None and clock.expired()):
             return False
         made = NodeRows(self, v)
+        if clock is not None:
+            clock.spend(len(self.problem.storages), STORAGE_SECONDS)
         if not made.make(clock):
             return False
         self.nodes[v] = made

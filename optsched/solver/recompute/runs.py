@@ -39,6 +39,10 @@ Nodes = tuple[int, ...]
 """A sequence of nodes, in which nodes may stand more than once."""
 RUNS_PER_SECOND = 10_000_000
 """Runs that a kernel goes through in a second at least."""
+RUN_SECONDS = 1e-6
+"""Seconds for a run of a sequence that is made and measured."""
+TRY_SECONDS = 1e-8
+"""Seconds for a run in a kernel that tries sequences."""
 GRAPH_SECONDS = 4e-5
 """Seconds for the graph of a run."""
 NO_LIMIT = 2**62
@@ -100,15 +104,18 @@ class Unroller:
 
     def most(self) -> int:
         """Return the number of runs that kernels may go through in the time that is left."""
-        left = None if self.clock is None or self.clock.limits.work else self.clock.left()
+        left = None if self.clock is None else self.clock.seconds_left()
         return NO_LIMIT if left is None else int(left * RUNS_PER_SECOND)
 
     def has_time(self, nodes: Sequence[int]) -> bool:
         """Return True if the time that is left is enough to make the graph of a sequence."""
-        if self.clock is None or self.clock.limits.work:
-            return True
-        left = self.clock.left()
+        left = None if self.clock is None else self.clock.seconds_left()
         return left is None or left > GRAPH_SECONDS * len(nodes)
+
+    def spend(self, work: int, each: float) -> None:
+        """Add work to the clock, if there is one."""
+        if self.clock is not None:
+            self.clock.spend(work, each)
 
     def graph(self, nodes: Sequence[int]) -> Graph:
         """Return the graph of a sequence; op `i` is run `i`."""
@@ -129,6 +136,7 @@ class Unroller:
 
     def measure(self, nodes: Sequence[int]) -> Schedule:
         """Return a valid sequence with what it needs."""
+        self.spend(len(nodes), RUN_SECONDS)
         found = np.array(nodes, np.int64)
         running = np.empty(len(nodes) + 1, np.int64)
         peak = live_bytes.for_work(4 * len(nodes))(self.flat, found, running)
@@ -137,6 +145,7 @@ class Unroller:
 
     def clean(self, nodes: Sequence[int]) -> Nodes:
         """Return the sequence without repeats that no run reads."""
+        self.spend(len(nodes), RUN_SECONDS)
         found = np.array(nodes, np.int64)
         count = drop_unread.for_work(4 * len(nodes))(self.flat, found)
         return tuple(found[:count].tolist())
@@ -145,6 +154,7 @@ class Unroller:
         """Return the sequence without repeats that a peak does not need, costs first."""
         found = np.array(nodes, np.int64)
         work = 8 * len(nodes) * (1 + len(nodes) - len(self.problem.ops))
+        self.spend(work, TRY_SECONDS)
         count = drop_repeats.for_work(work)(self.flat, found, peak, self.most())
         return self.measure(found[:count].tolist())
 
@@ -152,6 +162,7 @@ class Unroller:
         """Return a schedule with a cheaper repeat in place of one; None if no such one fits."""
         nodes = np.array(found.nodes, np.int64)
         work = 4 * len(nodes) * len(self.able)
+        self.spend(work, TRY_SECONDS / 4)
         count = replace_repeat.for_work(work)(
             self.flat, nodes, at, self.able, self.barrier(found.nodes), peak, self.most()
         )
@@ -178,6 +189,7 @@ class Unroller:
         # seconds, in which nothing looks at the clock.
         if start.peak <= peak or clock.expired() or not self.has_time(nodes):
             return start
+        self.spend(len(nodes), GRAPH_SECONDS)
         graph = self.graph(nodes)
         floor, warm = _with_floor(graph, peak)
         found = solve_order(floor, limits=clock, warm_start=warm, bound=peak)

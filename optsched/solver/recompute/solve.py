@@ -37,7 +37,7 @@ from optsched.solver.recompute.evict import FIRST_TURNS, Evictions
 from optsched.solver.recompute.master import Chosen, Master
 from optsched.solver.recompute.problem import RecomputeProblem, make_problem
 from optsched.solver.recompute.prove import Proof, prove, used_nodes
-from optsched.solver.recompute.repair import Repair, limited
+from optsched.solver.recompute.repair import Repair
 from optsched.solver.recompute.result import RecomputeResult, proved_bound
 from optsched.solver.recompute.rows import CutRows
 from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, repeats, with_repeats
@@ -170,7 +170,7 @@ class Planner:
         if self.base.peak > peak:
             if self.proof(peak).bound >= IMPOSSIBLE or self._rule_out(peak, clock):
                 return
-            self.find_base(limited(clock, self.effort.order_seconds))
+            self.find_base(clock.limited(self.effort.order_seconds))
         # No repeats are needed; or reading the graph took all the time.
         if self.base.peak <= peak or clock.expired():
             return
@@ -182,9 +182,9 @@ class Planner:
         start, target, exact = self._search_sets(master, clock.share(0.6))
         fits = start.peak <= peak
         if not fits:
-            self._evict(peak, limited(clock, self._part(clock, 8)), [start])
+            self._evict(peak, clock.limited(self._part(clock, 8)), [start])
             # A repair often ends in tenths of a second, and all that follows may take all time.
-            self._repair(peak, start, limited(clock, self._part(clock, 4)))
+            self._repair(peak, start, clock.limited(self._part(clock, 4)))
         best = self.best(peak)
         # A plan at nearly this cost is hardly improved, and if so by the proof, which meets cheaper
         # sets.
@@ -202,9 +202,9 @@ class Planner:
             for each in starts:
                 if part.expired() or self._is_done(peak):
                     break
-                self._repair(peak, each, limited(clock, self._part(clock, 3)), early=early)
-                self._reorder(peak, limited(clock, self._part(clock, 8)))
-            self._improve(peak, limited(clock, self._part(clock, 3)), early)
+                self._repair(peak, each, clock.limited(self._part(clock, 3)), early=early)
+                self._reorder(peak, clock.limited(self._part(clock, 8)))
+            self._improve(peak, clock.limited(self._part(clock, 3)), early)
             if self._is_done(peak):
                 return
         best = self.best(peak)
@@ -220,7 +220,7 @@ class Planner:
         widest = max(range(len(self.problem.ops)), key=self.problem.own_bytes)
         worst = max(range(len(self.base.nodes)), key=self.base.running.__getitem__)
         master = self._master(peak, {widest, self.base.nodes[worst]})
-        found = None if clock.expired() else master.relax(self._part(clock, 4))
+        found = None if clock.expired() else master.relax(self._part(clock, 4), clock)
         if found is None or found.bound < IMPOSSIBLE:
             return False
         self.proofs[peak] = Proof(found.bound, found.leaf, master.rows)
@@ -232,8 +232,8 @@ class Planner:
         if known is not None:
             # A framework's schedule may have repeats that the peak does not need.
             self._keep(self.unroller.shortest(known.nodes, peak))
-        self._evict(peak, limited(clock, self._part(clock, 8)), (self.base, *self.pool.values()))
-        self._reorder(peak, limited(clock, min(ORDER_SECONDS, self._part(clock, 8))))
+        self._evict(peak, clock.limited(self._part(clock, 8)), (self.base, *self.pool.values()))
+        self._reorder(peak, clock.limited(min(ORDER_SECONDS, self._part(clock, 8))))
         if not self._is_done(peak):
             self._repeat_free(peak, clock)
 
@@ -252,7 +252,6 @@ class Planner:
             for each in tries:
                 if not clock.expired():
                     each.next()
-                    clock.spend(len(self.problem.ops))
         for each in tries:
             # What is above the peak is a start for repairs.
             if each.best is not None:
@@ -265,11 +264,11 @@ class Planner:
         while idle < self.effort.idle and not clock.expired() and not self._is_done(peak):
             turn = next(self.turns)
             part = self.effort.lower[turn % len(self.effort.lower)]
-            limit = limited(clock, min(ORDER_SECONDS, self._part(clock, 3)))
+            limit = clock.limited(min(ORDER_SECONDS, self._part(clock, 3)))
             found = self.unroller.search(best.nodes, int(part * peak), limit)
             if found.peak <= peak:
                 found = self._keep(self.unroller.shortest(found.nodes, peak))
-            self._evict(peak, limited(clock, self._part(clock, 4)), [found], turn)
+            self._evict(peak, clock.limited(self._part(clock, 4)), [found], turn)
             self._replace(peak, clock)
             before, best = best, self._nearest(peak)
             idle = idle + 1 if best is before else 0
@@ -319,7 +318,7 @@ class Planner:
         """
         free = frozenset(v for v in self.problem.again if not self.problem.cost[v])
         if free:
-            limit = limited(clock, self._part(clock, 3))
+            limit = clock.limited(self._part(clock, 3))
             self._repair(peak, self._order(free, peak, limit), limit, most=1)
 
     def _master(self, peak: int, moments: Iterable[int] = ()) -> Master:
@@ -332,7 +331,7 @@ class Planner:
         return Master(rows)
 
     def _part(self, clock: Clock, parts: int) -> float:
-        left = clock.left()
+        left = clock.seconds_left()
         return 20.0 if left is None else left / parts
 
     def _is_done(self, peak: int) -> bool:
@@ -363,11 +362,11 @@ class Planner:
     def _choose(self, master: Master, clock: Clock) -> Chosen:
         if clock.expired():
             return Chosen(None, exact=False)
-        return master.choose(min(self.effort.choose_seconds, self._part(clock, 2)))
+        return master.choose(min(self.effort.choose_seconds, self._part(clock, 2)), clock)
 
     def _order(self, again: frozenset[int], peak: int, clock: Clock) -> Schedule:
         nodes = with_repeats(self.problem, self.base.nodes, again)
-        limit = limited(clock, self.effort.order_seconds)
+        limit = clock.limited(self.effort.order_seconds)
         return self._keep(self.unroller.search(nodes, peak, limit))
 
     def _add_rows(self, rows: CutRows, found: Schedule) -> bool:

@@ -29,7 +29,6 @@ from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes  # noqa
 from optsched.plugins.inductor.wrapper.simulate import simulate  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from optsched.runtime import clock  # noqa: E402
-from optsched.runtime.clock import Clock  # noqa: E402
 from optsched.runtime.limits import StopReason  # noqa: E402
 from optsched.solver.fusion import front  # noqa: E402
 from optsched.solver.fusion.result import FusionResult  # noqa: E402
@@ -63,7 +62,7 @@ def compiled_step(split: str | bool, **how: Any) -> Iterator[Any]:
         yield step
 
 
-def only_the_best_split(result: FusionResult, _: Clock) -> front.Front:
+def only_the_best_split(result: FusionResult, *_: Any) -> front.Front:
     """Stand in for the search for few cuts, which takes most of the time."""
     return front.Front((result.whole, result.best), StopReason.EXHAUSTED)
 

@@ -153,10 +153,13 @@ def _search(
     most = max(result.whole.peak - wanted, must_fit)
     if result.whole.peak - result.saved > most:
         return None
-    front = find_front(result, clock)
+    # At any price, only the peak that must be reached counts; cheap cuts are chosen from several.
+    peaks = [most] if must_fit else [] if split == "auto" else [result.best.peak]
+    front = find_front(result, clock, peaks)
     front.stop_reason.raise_if_interrupted()
-    point = best_within(front.points, result.whole, Price() if split == "auto" else None)
-    if must_fit and point.peak > most:
+    price = Price() if split == "auto" and not must_fit else None
+    point = best_within(front.points, result.whole, price)
+    if must_fit:
         point = cheapest_within(front.points, most) or point
     return FoundCuts(point, result.whole, result.bound) if point.peak <= most else None
 

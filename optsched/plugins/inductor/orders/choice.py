@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from optsched.model.order_rules import moved_ops
 from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.plugins.inductor.wrapper.simulate import simulate
-from optsched.runtime.clock import Clock
+from optsched.runtime.clock import Clock, count_work
 from optsched.runtime.limits import Limits
 
+SIMULATE_SECONDS = 2e-5
+"""Seconds of a simulation, by nodes."""
 SLOW_SECONDS = 0.1
 """Time of a simulation above which only those that are needed are made after the limit. A graph of
 1,000 nodes takes a sixth of it.
@@ -62,6 +64,7 @@ class Choice:
 
 def weigh(facts: WrapperFacts, name: str, order: Order, *, reuse: bool, framework: Order) -> Choice:
     """Return the choice of an order, simulated."""
+    count_work(len(order), SIMULATE_SECONDS)
     return Choice(
         name,
         order,

@@ -20,7 +20,7 @@ from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
 from optsched.plugins.inductor.recompute.near_order import near_order
 from optsched.plugins.inductor.recompute.recipe import Recipe
-from optsched.plugins.inductor.recompute.search import SplitSearch
+from optsched.plugins.inductor.recompute.search import CLOSE, SplitSearch
 from optsched.plugins.inductor.recompute.take_back import take_back
 from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
@@ -28,9 +28,8 @@ from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted
 from optsched.solver.recompute.result import RecomputeResult
 
-TAKEN_BACK, TAKE_BACK_LIMITS = 12, 4
-"""Most splits with fewer repeats that are lowered and simulated, and time limits for all of them.
-"""
+TAKEN_BACK = 12
+"""Most splits with fewer repeats that are lowered and simulated."""
 
 
 class Answer(NamedTuple):
@@ -126,12 +125,10 @@ def _settle(search: SplitSearch, chosen: Tried) -> Tried:
 def _with_fewer_repeats(search: SplitSearch, chosen: Tried) -> Tried:
     """Return the split after those of its repeats that cost something are taken back."""
     best, graph = chosen, chosen.result.graph
-    # The search may have used up its time.
-    clock = Clock.of(Limits(seconds=TAKE_BACK_LIMITS * search.step.settings.time_limit))
 
     def fits(sequence: tuple[int, ...]) -> bool:
         nonlocal best
-        if clock.expired():
+        if search.clock.expired():
             return False
         checked = check_runs(graph, sequence)
         made = replace(best.result, sequence=sequence, extra=checked.extra, peak=checked.peak)
@@ -139,7 +136,9 @@ def _with_fewer_repeats(search: SplitSearch, chosen: Tried) -> Tried:
         is_better, best = row is not best, row
         return is_better
 
-    if chosen.result.extra:
+    # Lowering takes seconds, and few repeats can go where nearly all bytes are used.
+    is_near = chosen.memory is not None and chosen.memory.used >= CLOSE * search.budget
+    if chosen.result.extra and not is_near:
         costs = [op.cost for op in graph.ops]
         take_back(chosen.result.sequence or (), costs, fits, TAKEN_BACK)
     return best

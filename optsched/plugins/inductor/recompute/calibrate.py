@@ -42,11 +42,13 @@ from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.inductor.scheduler_pass import EARLIER_ORDERS, SchedulerPass
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
 from optsched.plugins.inductor.wrapper.facts import Order
-from optsched.runtime.clock import Clock
+from optsched.runtime.clock import Clock, count_work
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits
 
 logger = logging.getLogger("optsched.plugins.inductor")
+LOWER_SECONDS = 2.5e-3
+"""Seconds that a node of a graph takes to be lowered."""
 STEP = "step"
 """Name of the graphs that are measured."""
 
@@ -250,6 +252,7 @@ def _lower(
     """Lower a graph whose first inputs have the strides that the forward graph gives them."""
     from torch._inductor.compile_fx import compile_fx_inner
 
+    count_work(len(module.graph.nodes), LOWER_SECONDS)
     twin = GraphModule(module, copy.deepcopy(module.graph))
     twin.meta.update(module.meta)
     inputs = [node.meta["val"] for node in twin.graph.find_nodes(op="placeholder")]

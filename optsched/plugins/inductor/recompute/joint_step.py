@@ -98,8 +98,13 @@ class JointStep:
     def _asked(self) -> int:
         """Return the bytes that a percentage means, or those of PyTorch's default split."""
         seconds = min(self.settings.time_limit, ORDER_SECONDS)
-        stock = simulate_step(self.default, seconds, self.outputs, self.static).used
-        return stock if self.settings.ask == LEAST else share_of(self.settings.ask, stock)
+        stock = simulate_step(self.default, seconds, self.outputs, self.static)
+        is_least = self.settings.ask == LEAST
+        asked = stock.used if is_least else share_of(self.settings.ask, stock.used)
+        if is_least or self.splits[0].saved > asked:
+            # No order and no cut makes it fit, so it need not be simulated for these bytes.
+            self.simulated[self.default] = stock
+        return asked
 
     def _add_hidden(self) -> None:
         """Add bytes to the graph that only a lowered step shows, here PyTorch's default split."""

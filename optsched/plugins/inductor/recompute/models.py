@@ -28,11 +28,14 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     is_collective,
     saved_bytes,
 )
+from optsched.runtime.clock import count_work
 from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.kernels import Contracted
 from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.recompute.solve import Planner
 
+SPLIT_SECONDS = 4.5e-4
+"""Seconds that a split takes, by nodes of the joint graph."""
 TORCH_BUDGETS = tuple(i / 10 for i in range(10))
 """Activation memory budgets; the default is 1."""
 
@@ -90,6 +93,7 @@ def torch_splits(
     """Return the different splits that PyTorch makes at its budgets, its default first."""
     found: dict[tuple[str, ...], TorchSplit] = {}
     for budget in (1.0, *TORCH_BUDGETS):
+        count_work(len(joint.graph.nodes), SPLIT_SECONDS)
         # Patched for this call only, as the setting belongs to the whole process.
         with functorch_config.patch({} if budget == 1 else {"activation_memory_budget": budget}):
             modules: Modules = min_cut_rematerialization_partition(

@@ -45,7 +45,7 @@ from optsched.plugins.inductor.recompute.ranks import (
     team_of,
 )
 from optsched.plugins.inductor.recompute.recipe import Recipe
-from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock
+from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock, search_seconds
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
 from optsched.plugins.inductor.recompute.step_points import (
     Chosen,
@@ -55,9 +55,10 @@ from optsched.plugins.inductor.recompute.step_points import (
     take_chosen,
 )
 from optsched.plugins.inductor.regions import Region, set_region
+from optsched.plugins.inductor.scheduler_pass import WALL
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
-from optsched.runtime.clock import Clock, processor_time
+from optsched.runtime.clock import Clock, counted_seconds
 
 logger = logging.getLogger("optsched.plugins.inductor")
 
@@ -99,6 +100,10 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         remember(replace(record, seconds=time.perf_counter() - start))
         return found
 
+    def _wall(self, joint: GraphModule) -> float:
+        """Return the seconds of the wall's clock that end the search for a joint graph."""
+        return WALL * search_seconds(self.time_limit, len(joint.graph.nodes))
+
     def _split(
         self,
         plan: StepPlan,
@@ -114,7 +119,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         if team is not None:
             plan.share(team, key)
         # Other processes must not decide what is found.
-        with processor_time():
+        with counted_seconds((1 + len(plan.regions)) * self._wall(joint)):
             chosen = plan.find(key) if on_cpu else None
         work = list[_Work]()
         if team is None:
@@ -127,7 +132,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 work.append(self._work(plan, chosen, key, name, joint, inputs, how))
                 return work[0].data
 
-            most = MOST_LIMITS * self.time_limit
+            most = max(MOST_LIMITS * self.time_limit, 2 * self._wall(joint))
             found = team.settle("joint graph", structure, decide, work=most)
             if not work:
                 work.append(_taken(plan, key, name, joint, inputs, how, found))
@@ -150,8 +155,8 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         """Return the split that is chosen for the step, or one that is made now."""
         if chosen is not None:
             return _Work(take_chosen(chosen, name, joint, inputs, how), chosen.limits)
-        with processor_time():
-            clock = search_clock(self.time_limit)
+        with counted_seconds(self._wall(joint)):
+            clock = search_clock(self.time_limit, len(joint.graph.nodes))
             step = JointStep(self, name, joint, inputs, how)
             limits = (step.settings.peak,) * 2
             if self.ask == LEAST:

@@ -4,14 +4,17 @@ ATen ops are fused after the split, so the compiled step needs other bytes than 
 plans ATen ops, and ATen ops joined to likely kernels (:mod:`optsched.solver.recompute.kernels`). It
 lowers each split without generating code, simulates its memory
 (:mod:`optsched.plugins.inductor.recompute.calibrate`), and moves the planned budget until the
-simulated step fits, at most five times: first by what the steps need without cuts of fused nodes,
-then, if cuts lower any or had no plan small enough for it, by what they need with them. If nothing
+simulated step fits, at most five times: by what the steps need without cuts of fused nodes, and, if
+cuts lower any or had no plan small enough for it, by what they need with them, which comes first
+where cuts are cheap. If nothing
 fits, longer plans are made, and the split of least peak is simulated with the limits of the
 compilation. PyTorch's splits that are likely to fit are simulated first, the others at last, if
 they cost less than what fits.
 
-No plan begins more than :data:`LONGEST` time limits after the start, or :data:`ENOUGH` once a split
-fits, and no split of PyTorch's is simulated after :data:`LAST`.
+All of it is limited in work that is counted as seconds (:mod:`optsched.runtime.clock`), in
+proportion to the nodes of the joint graph: no plan begins after :data:`LONGEST` of it, or after
+:data:`ENOUGH` once a split fits, and no split of PyTorch's is simulated after :data:`LAST`. The
+rest is for repeats that are taken back (:mod:`optsched.plugins.inductor.recompute.answer`).
 
 Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
 fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
@@ -29,7 +32,6 @@ from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver.recompute.repair import limited
 from optsched.solver.recompute.result import RecomputeResult
 
 logger = logging.getLogger("optsched.plugins.inductor")
@@ -43,14 +45,25 @@ NEAR = 1.25
 """Most bytes of the ATen ops of a PyTorch split that may fit, in parts of the budget."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
-ENOUGH, LONGEST, LAST = 8, 9, 10
-"""Time limits after which no plan begins once a split fits, no plan begins at all, and no split of
-PyTorch's is simulated."""
+LIMIT_NODES, LEAST_LIMITS = 184, 2
+"""Nodes for which a search has a time limit, and least time limits of a search."""
+CHEAP = 0.01
+"""Cuts of this part of the cost of a step count as cheap."""
+LIKELY = 0.5
+"""Part of the time for plans after which they begin."""
+ENOUGH, LONGEST, LAST = 0.7, 0.8, 0.85
+"""Parts of the search after which no plan begins once a split fits, no plan begins at all, and no
+split of PyTorch's is simulated."""
 
 
-def search_clock(time_limit: float) -> Clock:
+def search_seconds(time_limit: float, nodes: int) -> float:
+    """Return the counted seconds of a search for a joint graph of some nodes."""
+    return time_limit * max(LEAST_LIMITS, nodes / LIMIT_NODES)
+
+
+def search_clock(time_limit: float, nodes: int) -> Clock:
     """Return the clock of a search, which starts before the joint graph is read."""
-    return Clock.of(Limits(seconds=LAST * time_limit))
+    return Clock.of(Limits(seconds=search_seconds(time_limit, nodes)))
 
 
 class SplitSearch:
@@ -69,7 +82,7 @@ class SplitSearch:
 
     def run(self) -> None:
         """Try plans of each planned graph."""
-        plans = self.clock.share(LONGEST / LAST)
+        plans = self.clock.share(LONGEST)
         self._simulate_likely(plans)
         for part in PARTS:
             self._try_models(part, plans)
@@ -88,31 +101,16 @@ class SplitSearch:
         if known:
             _, modules = min(known, key=lambda row: abs(row[0] - self.budget))
             self.step.memory(modules)
-        while (rows := self._torch_splits()) and not plans.expired():
+        while (rows := self._torch_splits()) and not plans.spent(LIKELY):
             if rows[0][0] > self.budget:
                 break
             self.step.memory(rows[0][1].modules)
-        if self.step.settings.split and self.step.settings.calibrated:
-            self._simulate_cut(plans)
-
-    def _simulate_cut(self, plans: Clock) -> None:
-        """Simulate PyTorch's splits, the cheapest first, until one fits with cuts or without.
-
-        Cuts may bring a split within the budget whose ops tell otherwise, at little cost. Plans
-        whose repeats cost more are not simulated afterwards.
-        """
-        for split in sorted(self.step.splits, key=lambda split: split.extra):
-            prices = [cost for cost, _ in self._fitting_splits(cuts=True)]
-            if plans.expired() or (prices and split.extra >= min(prices)):
-                break
-            if split.saved <= self.budget:
-                self.step.memory(split.modules)
 
     def _try_models(self, part: float, plans: Clock) -> None:
         """Try plans of each planned graph, with a part of the time limit for each plan."""
         # Steered by peaks after cuts alone, plans can lie where they cost more than without cuts:
         # a plan that just fits after cuts lies beside one that no cuts lower.
-        for cuts in (False, True):
+        for cuts in (True, False) if self._cuts_are_cheap() else (False, True):
             # Where no cut lowered a peak, the same plans would be tried again.
             if cuts and not self._may_cut():
                 break
@@ -121,6 +119,12 @@ class SplitSearch:
                     return
                 rest = len(self.models) * (1 + (not cuts and self._may_cut())) - i
                 self._approach(model, cuts, part, plans, plans.share(1 / rest))
+
+    def _cuts_are_cheap(self) -> bool:
+        """Return True if cuts cost little beside what they save, in all splits that they lower."""
+        lower = [x for x in self.step.simulated.items() if x[1].peak < x[1].whole]
+        dear = CHEAP * self.step.problem.total
+        return bool(lower) and all(self.step.cut_cost(modules) <= dear for modules, _ in lower)
 
     def _look_closely(self) -> None:
         """Simulate the split of least peak as long as it will be compiled, if nothing fits."""
@@ -158,7 +162,7 @@ class SplitSearch:
             # A single plan says little: the next ones use what the first one has shown.
             if (plans if turn < LEAST_TURNS else clock).expired():
                 break
-            result = model.planner.plan(planned, limited(plans, seconds))
+            result = model.planner.plan(planned, plans.limited(seconds))
             if result.sequence is None:
                 self.blocker = result.blocker or "no plan was found in time"
                 if not self.step.settings.calibrated:
@@ -192,7 +196,7 @@ class SplitSearch:
             planned = next_budget(aim, max(low, dark), high)
 
     def _has_enough(self, cuts: bool) -> bool:
-        is_late = self.clock.spent(ENOUGH / LAST)
+        is_late = self.clock.spent(ENOUGH)
         return is_late and any(row.fits(self.budget, cuts) for row in self.tried)
 
     def _is_too_dear(self, result: RecomputeResult, cuts: bool) -> bool:
@@ -245,7 +249,10 @@ class SplitSearch:
 
         Of equal cost ours is taken.
         """
-        while (rows := self._torch_splits()) and not self.clock.expired():
+        while (rows := self._torch_splits()) and not self.clock.spent(LAST):
+            # What is likely to need much more is simulated only if nothing else fits.
+            if self.least() is not None and rows[0][0] > NEAR * self.budget:
+                break
             self.step.memory(rows[0][1].modules)
         fits, least = list(self._fitting_splits(cuts=True)), self.least()
         cost, best = min(fits, key=lambda row: row[0], default=(0, None))

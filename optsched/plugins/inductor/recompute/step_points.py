@@ -33,6 +33,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
 from optsched.plugins.inductor.recompute.joint_step import ORDER_SECONDS, JointStep
 from optsched.plugins.inductor.recompute.models import Model
 from optsched.plugins.inductor.recompute.recipe import Recipe
+from optsched.plugins.inductor.recompute.search import search_clock
 from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -40,10 +41,12 @@ from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.recompute.solve import Planner
 from optsched.solver.recompute.step_choice import RegionPoint
 
-SAVED_SHARES = (0.8, 0.6, 0.45, 0.3, 0.15)
+SAVED_SHARES = (0.45, 0.8, 0.3, 0.6, 0.15)
 """Bytes to save, in parts of those live after the loss with PyTorch's default split."""
-PEAK_SHARES = (0.85, 0.7, 0.55)
+PEAK_SHARES = (0.7, 0.85, 0.55)
 """Peaks of the region alone, in parts of that of PyTorch's default split."""
+TORCH_SHARE = 0.5
+"""Part of the limit after which no split of PyTorch's is simulated."""
 HOLD = "between loss and backward ops"
 
 
@@ -69,24 +72,27 @@ def split_points(
     kept
         Inputs that were saved, or are live for another reason, when the step was measured.
     """
-    found = [
-        point
-        for row in step.splits
-        for point in _simulated(step, row.modules, row.extra, Recipe(row.budget), owned, kept)
-    ]
+    found: list[SplitPoint] = []
+    clock = search_clock(step.settings.time_limit, len(step.joint.graph.nodes))
+    # The default one first; should the limit end them, splits of all sizes were simulated.
+    for row in (*step.splits[::2], *step.splits[1::2]):
+        if not found or not clock.spent(TORCH_SHARE):
+            found += _simulated(step, row.modules, row.extra, Recipe(row.budget), owned, kept)
     # Ops joined as Inductor is likely to fuse them are nearer to what is compiled.
     for model in step.models()[-1:]:
-        found += _planned(step, model, owned, kept)
+        found += _planned(step, model, owned, kept, clock)
     # PyTorch's default repeats nothing, and percentages are of it.
     return [found[0], *_undominated(found)]
 
 
 def _planned(
-    step: JointStep, model: Model, owned: Collection[str], kept: Collection[str]
+    step: JointStep, model: Model, owned: Collection[str], kept: Collection[str], clock: Clock
 ) -> Iterator[SplitPoint]:
-    """Yield the splits of plans of a graph."""
+    """Yield the splits of plans of a graph until the limit."""
     seen, count = set[tuple[int, ...]](), len(model.ops.members)
     for result in _plans(model, step.settings.time_limit / 3):
+        if clock.expired():
+            break
         sequence = tuple(v for v in result.sequence or () if v < count)
         if sequence and sequence not in seen:
             seen.add(sequence)

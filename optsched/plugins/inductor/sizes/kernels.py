@@ -39,9 +39,11 @@ Path = tuple[Any, ...]
 class KernelEffort:
     """Limits on calling kernels."""
 
-    seconds: float = 1.0
-    """Processor time per graph, after which the rest of its kernels are not known. Wall time would
-    depend on other processes."""
+    all_bytes: int = 1 << 32
+    """Bytes of operands per graph, after which the rest of its kernels are not known. A limit in
+    seconds would find other kernels on another machine."""
+    seconds: float = 10.0
+    """Processor time per graph that ends the calls in any case."""
     max_bytes: int = 1 << 30
     """A kernel whose operands are larger is not called at all."""
 
@@ -112,7 +114,7 @@ class _Survey:
     """First calls: which tensors come out of each kernel, in the order of the graph."""
 
     def __init__(self, effort: KernelEffort) -> None:
-        self.max_bytes = effort.max_bytes
+        self.max_bytes, self.left = effort.max_bytes, effort.all_bytes
         # The second calls take as long as the first.
         # Time of this thread: other threads that compile must not use it up.
         self.end = time.thread_time() + effort.seconds / 2
@@ -136,8 +138,10 @@ class _Survey:
         key = (type(target), *_key(target), *places)
         if key not in _known and key not in self.fresh:
             # An over-long call cannot be interrupted, so large ones are not begun.
-            if time.thread_time() > self.end or _operand_bytes(target) > self.max_bytes:
+            size = _operand_bytes(target)
+            if time.thread_time() > self.end or size > min(self.max_bytes, self.left):
                 return False
+            self.left -= size
             returned = _call_once(target, places)
             if returned is None:
                 return False

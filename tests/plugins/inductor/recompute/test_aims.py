@@ -29,6 +29,7 @@ class Imagined:
 
     name = "imagined"
     splits: tuple[TorchSplit, ...] = ()
+    problem = SimpleNamespace(total=10_000)
 
     def __init__(self, seed: int, split: str | bool, most_saved: float = 0.3) -> None:
         draw = random.Random(seed)
