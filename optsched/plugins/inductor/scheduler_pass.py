@@ -209,7 +209,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             enough=self.budget or 0,
         )
         # Few bytes are worth another order, too, if the graph exceeds the budget by them.
-        if self.budget is not None and decision.best.peak <= self.budget < decision.own.peak:
+        best, own = decision.best.highest, decision.own.highest
+        if self.budget is not None and best <= self.budget < own:
             decision = replace(decision, min_gain=MinGain(Fraction(0), 0))
         return facts, decision
 
@@ -229,6 +230,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         """
         peak = (decision.best if decision.gains else decision.own).peak
         if not self.split or (self.budget is not None and peak <= self.budget):
+            return None
+        # Cuts are searched by the sizes of the first call, and a budget holds for all sizes.
+        if self.budget is not None and facts.worst:
             return None
         excess = 0 if self.budget is None else peak - self.budget
         tries = [(str(self.split), max(excess, self.min_gain.size), self.budget is not None)]
@@ -349,7 +353,7 @@ def _above(budget: int | None, taken: Choice) -> str:
 
     Its split was simulated with shorter limits, so other orders and cuts may have been found.
     """
-    is_within = budget is None or taken.peak <= budget
+    is_within = budget is None or taken.highest <= budget
     return "" if is_within else f"above the {budget:,} bytes that it may need within the peak"
 
 

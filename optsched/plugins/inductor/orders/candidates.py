@@ -73,8 +73,8 @@ class Decision:
     start: int = 0
     """Bytes of inputs that the graph frees, live before the call."""
     least: int | None = None
-    """Smallest peak of all choices, below that of `best` only where more is small enough; None:
-    that of `best`."""
+    """Smallest peak of all choices, at the upper ends of symbolic sizes; below that of `best` only
+    where more is small enough; None: that of `best`."""
 
     @property
     def gains(self) -> bool:
@@ -182,7 +182,7 @@ def decide(
         min_gain,
         unknown_bytes=max(totals) - min(totals),
         start=totals[0],
-        least=min(best.peak, *(choice.peak for choice in choices)),
+        least=min(best.highest, *(choice.highest for choice in choices)),
     )
 
 

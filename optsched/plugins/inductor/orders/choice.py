@@ -47,6 +47,11 @@ class Choice:
     worst: int = 0
     """Simulated peak at the upper ends of symbolic sizes; 0 if no size has a range."""
 
+    @property
+    def highest(self) -> int:
+        """Peak in bytes, at the upper ends of symbolic sizes if these have a range."""
+        return max(self.peak, self.worst)
+
     def needs_no_more(self, other: Choice) -> bool:
         """Return True if this choice needs at most as much as another.
 

@@ -99,7 +99,8 @@ def _take_ours(search: SplitSearch) -> Answer:
         record = replace(record, after=own, order="", reason=reason, answer=refusal)
         memory = step.memory(step.default)
         return Answer(step.default, record, 0, Recipe(1.0).as_simulated(memory), _owned(memory))
-    record = replace(record, note="no plan that was tried fits as simulated")
+    note = "; ".join(filter(None, (record.note, "no plan that was tried fits as simulated")))
+    record = replace(record, note=note)
     return Answer(chosen.modules, record, chosen.price[0], recipe, _owned(chosen.memory))
 
 
@@ -223,9 +224,11 @@ def _record(
     made = replace(made, answer=_answer_text(step, memory, extra))
     most = 0 if memory is None or memory.used > step.settings.peak else memory.most
     note = f"up to {most:,} bytes if the program holds no input that is saved"
+    ends = ", ".join(f"{symbol} = {end:,}" for symbol, end in step.sizes.items())
+    ends = f"planned for all sizes up to {ends}" if ends else ""
     return replace(
         made,
         before=step.peak(step.default),
         after=None if memory is None else memory.used,
-        note=note if most > step.settings.peak else "",
+        note="; ".join(filter(None, (ends, note if most > step.settings.peak else ""))),
     )

@@ -18,13 +18,14 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
-from torch._inductor import config
+from torch._inductor import config, ir
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensor
@@ -32,12 +33,13 @@ from torch.fx import GraphModule
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
 from optsched.plugins.inductor.cuts.find import EARLIER_CUTS, FoundCuts
+from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.hidden_bytes import (
     HiddenBytes,
     read_copies,
     read_workspaces,
 )
-from optsched.plugins.inductor.recompute.joint_graph import storage_of
+from optsched.plugins.inductor.recompute.joint_graph import is_size, storage_of
 from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.inductor.scheduler_pass import EARLIER_ORDERS, SchedulerPass
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
@@ -109,7 +111,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         choice = found.best if found.gains and self.ordered else found.own
         limit = Clock.of(Limits(seconds=seconds))
         cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
-        self.used = self.whole = self.peak = choice.peak
+        self.used = self.whole = self.peak = choice.highest
         self.owned = found.start
         if choice is found.best and found.least is not None:
             # What fits is compiled, and the next plan aims by the least.
@@ -119,6 +121,11 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
             choice = after.best
             self.used, self.peak = choice.peak, after.least or choice.peak
             self.traffic = max(0, cuts.found.point.traffic - cuts.found.whole.traffic)
+        if facts.worst and self.workspaces:
+            raise KeptOrderError(
+                f"what {min(self.workspaces)!r} allocates while it runs is not known at the upper "
+                "ends of its sizes"
+            )
         self.most = max((self.used, *choice.extremes))
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
@@ -189,8 +196,10 @@ def simulate_step(
                 _lower(module, backward, context, strides)
             rows.append(measure)
             # The outputs after the user's own are the saved tensors, in the order of the
-            # backward's inputs.
-            strides = measure.strides[outputs:]
+            # backward's inputs, and then the sizes, which are its first inputs.
+            saved = measure.strides[outputs:]
+            count = len(_sizes(module, outputs))
+            strides = [*repeat(None, count), *saved[: len(saved) - count]]
     forward, behind = rows
     logger.debug("forward %s, backward %s", forward.peak, behind.peak)
     hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
@@ -219,9 +228,9 @@ def _fake_mode(module: GraphModule) -> Any:
 
 
 def _input_names(module: GraphModule) -> list[str]:
-    """Return the names of the outputs of a graph that are its inputs; empty for all others."""
-    listed = module.graph.output_node().args[0]
-    return [node.name if getattr(node, "op", "") == "placeholder" else "" for node in listed]
+    """Return the names of the outputs of a graph that are input tensors; empty for others."""
+    listed, given = module.graph.output_node().args[0], module.graph.find_nodes(op="placeholder")
+    return [x.name if x in given and not is_size(x) else "" for x in listed]
 
 
 def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:
@@ -232,15 +241,25 @@ def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:
     if not functorch_config.donated_buffer:
         return []
     forward, backward = (module.graph.output_node().args[0] for module in modules)
-    inputs = modules[0].graph.find_nodes(op="placeholder")
+    inputs, count = modules[0].graph.find_nodes(op="placeholder"), len(_sizes(modules[0], outputs))
     held = {storage_of(node) for node in (*inputs, *forward[:outputs], *backward)}
     # Held by the user as well, a tensor's bytes must stay as they are.
-    return [i for i, node in enumerate(forward[outputs:]) if storage_of(node) not in held]
+    rows = enumerate(forward[outputs : len(forward) - count])
+    return [count + i for i, node in rows if storage_of(node) not in held]
+
+
+def _sizes(module: GraphModule, outputs: int) -> list[Any]:
+    """Return the sizes that a forward graph saves, which are its last outputs."""
+    return [x for x in module.graph.output_node().args[0][outputs:] if is_size(x)]
 
 
 def _strides(out: Any) -> list[int] | None:
-    found = out.maybe_get_stride() if hasattr(out, "maybe_get_stride") else None
-    return None if found is None else [int(x) for x in found]
+    is_size = isinstance(out, ir.ShapeAsConstantBuffer)
+    found = out.maybe_get_stride() if not is_size and hasattr(out, "maybe_get_stride") else None
+    # A symbolic stride stays as it is traced.
+    if found is None or not all(isinstance(x, int) or x.is_number for x in found):
+        return None
+    return [int(x) for x in found]
 
 
 def _lower(

@@ -62,7 +62,7 @@ def read_copies(
     for made, name in zip(outputs, names, strict=True):
         buffer = facts.buffers.get(made.get_name()) if name else None
         if buffer is not None and buffer.view_of is None:
-            found[name] = buffer.size
+            found[name] = facts.worst.get(buffer.name, buffer.size)
     return found
 
 

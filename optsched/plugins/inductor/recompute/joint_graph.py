@@ -6,13 +6,14 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch._functorch.partitioners import is_sym_node
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import py_sym_types
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from optsched.model.graph import Graph
@@ -40,9 +41,54 @@ def computed(modules: Modules) -> list[str]:
     return [node.name for node in nodes if node.op == "call_function"]
 
 
+def size_ends(joint: GraphModule) -> dict[str, int]:
+    """Return the upper ends of the symbolic sizes of a graph by symbol; empty if it has none.
+
+    Raises
+    ------
+    KeptOrderError
+        If a size has no upper end.
+    """
+    found: dict[str, int] = {}
+    for node in joint.graph.nodes:
+        value = node.meta.get("val")
+        sizes = (*value.shape, *value.stride()) if isinstance(value, torch.Tensor) else (value,)
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                found |= {str(symbol): end for symbol, end in _ends(size, node.name).items()}
+    return found
+
+
+def _ends(size: torch.SymInt, name: str = "") -> dict[Any, int]:
+    ranges, found = size.node.shape_env.var_to_range, {}
+    for symbol in size.node.expr.free_symbols:
+        end = ranges[symbol].upper if symbol in ranges else None
+        # Without a range, the end is infinite, or the largest number that a size can have.
+        if end is None or not end.is_Integer or end >= sys.maxsize // 2:
+            raise KeptOrderError(
+                f"node {name!r} has a symbolic size without an upper end: state it, as in "
+                "torch._dynamo.mark_dynamic(x, 0, min=1, max=128)"
+            )
+        found[symbol] = int(end)
+    return found
+
+
+def is_size(node: Any) -> bool:
+    """Return True for a node whose result is a symbolic number."""
+    return isinstance(node, Node) and isinstance(node.meta.get("val"), py_sym_types)
+
+
+def at_most(size: int | torch.SymInt) -> int:
+    """Return a size at the upper ends of its symbols."""
+    if isinstance(size, int):
+        return size
+    return int(size.node.expr.xreplace(_ends(size)))
+
+
 def joint_digest(joint: GraphModule, how: Mapping[str, Any]) -> str:
     """Return a text that is equal for joint graphs of equal nodes, shapes and calls."""
     rows: list[Any] = [how.get("num_fwd_outputs"), how.get("static_lifetime_input_indices")]
+    rows.append(_known_ends(joint))
     for node in joint.graph.nodes:
         value = node.meta.get("val")
         shape: Any = ()
@@ -50,6 +96,13 @@ def joint_digest(joint: GraphModule, how: Mapping[str, Any]) -> str:
             shape = (value.dtype, value.device, tuple(value.shape), tuple(value.stride()))
         rows.append((node.name, node.op, str(node.target), node.args, node.kwargs, shape))
     return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+def _known_ends(joint: GraphModule) -> dict[str, int]:
+    try:
+        return size_ends(joint)
+    except KeptOrderError:
+        return {}
 
 
 def is_on_cpu(joint: GraphModule) -> bool:
@@ -113,8 +166,8 @@ def _made_bytes(nodes: Sequence[Any], inputs: Sequence[Any]) -> int:
         if at is not None and at not in given:
             value = node.meta["val"]
             # Of a tensor that is a part of its storage, a compiler may make this part alone.
-            size = min(value.untyped_storage().nbytes(), value.numel() * value.element_size())
-            found[at] = max(found.get(at, 0), size)
+            parts = value.untyped_storage().nbytes(), value.numel() * value.element_size()
+            found[at] = max(found.get(at, 0), min(map(at_most, parts)))
     return sum(found.values())
 
 
@@ -137,11 +190,10 @@ def require_known(joint: GraphModule) -> None:
     """Raise unless a plan may change how a joint graph is split.
 
     Raise `KeptOrderError` for effects, unknown collectives, graphs within, and
-    symbolic sizes.
+    symbolic sizes without an upper end.
     """
+    size_ends(joint)
     for node in joint.graph.nodes:
-        if is_sym_node(node):
-            raise KeptOrderError(f"node {node.name!r} is a symbolic size")
         target = str(node.target)
         # An op with effects must run once. Known collectives run once, too, in their sequence.
         known = is_collective(node)

@@ -26,6 +26,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     in_sequence,
     require_known,
     require_possible,
+    size_ends,
 )
 from optsched.plugins.inductor.recompute.models import Model, make_model, torch_splits
 from optsched.plugins.inductor.recompute.split import split_joint
@@ -84,7 +85,8 @@ class JointStep:
         if not settings.ask:
             require_possible(joint, self.outputs, settings.peak)
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
-        graph = in_sequence(joint, from_fx(joint, name=name))
+        self.sizes = size_ends(joint)
+        graph = in_sequence(joint, from_fx(joint, name=name, dims=self.sizes or None))
         self.graph: Graph = with_costs(graph, settings.cost)
         self.ends = forward_ends(joint, self.graph, self.outputs)
         self.problem = make_problem(self.graph, self.ends)

@@ -4,9 +4,9 @@ It reads the joint graph (:mod:`optsched.plugins.inductor.recompute.joint_step`)
 repeats with which the simulated peak fits (:mod:`optsched.plugins.inductor.recompute.search`), and
 takes the cheapest split that fits (:mod:`optsched.plugins.inductor.recompute.answer`). PyTorch's
 own split is kept if it is as good, if no plan is found, and for graphs with what the plan does not
-know: effects, symbolic sizes, mutations in the backward graph. With user checkpoint tags it is one
-of PyTorch's splits, which keep to them. Where a graph has collectives, rank 0 makes the plan of
-all ranks (:mod:`optsched.plugins.inductor.recompute.ranks`).
+know: effects, symbolic sizes without an upper end, mutations in the backward graph. With user
+checkpoint tags it is one of PyTorch's splits, which keep to them. Where a graph has collectives,
+the first rank makes the plan of all (:mod:`optsched.plugins.inductor.recompute.ranks`).
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -35,6 +35,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     is_on_cpu,
     joint_digest,
     saved_bytes,
+    size_ends,
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
 from optsched.plugins.inductor.recompute.ranks import (
@@ -137,9 +138,11 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
             if not work:
                 work.append(_taken(plan, key, name, joint, inputs, how, found))
         (made,) = work
-        region = Region(key, plan.watch if on_cpu else None, owned=plan.owned(key))
-        # The bytes that are live between calls are measured on the CPU alone.
-        set_region(replace(region, limits=made.limits, expected=made.answer.owned))
+        # The bytes that are live between calls are measured on the CPU alone, and of one size.
+        is_fixed = not size_ends(joint)
+        region = Region(key, plan.watch if on_cpu and is_fixed else None, owned=plan.owned(key))
+        expected = made.answer.owned if is_fixed else None
+        set_region(replace(region, limits=made.limits, expected=expected))
         return made.answer
 
     def _work(

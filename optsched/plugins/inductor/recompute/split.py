@@ -23,6 +23,8 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._ordered_set import OrderedSet
 
+from optsched.plugins.inductor.recompute.joint_graph import is_size
+
 TAG = "partitioner_tag"
 
 
@@ -81,10 +83,11 @@ class _Splitter:
         module = GraphModule(self.joint, self.graph)
         module.meta.update(self.joint.meta)
         inputs = [x for x in self.graph.nodes if x.op == "placeholder"]
+        saved = self._saved(results[outputs:])
         forward, backward = _extract_fwd_bwd_modules(
             module,
-            list(self._saved(results[outputs:])),
-            saved_sym_nodes=[],
+            [node for node in saved if not is_size(node)],
+            saved_sym_nodes=[node for node in saved if is_size(node)],
             num_fwd_outputs=outputs,
             static_lifetime_input_nodes=OrderedSet(inputs[i] for i in static),
         )
@@ -108,6 +111,8 @@ class _Splitter:
         """Return the new node by which a node of one of the two graphs reads an old one."""
         if node in self.given:
             return self.given[node]
+        # A size is saved as a number: worked out again, it would need the tensor that has it.
+        behind = behind and not is_size(node)
         # The backward graph reads the repeat if there was one, and otherwise the saved first run.
         if node in self.computed:
             return self.latest[node] if behind and node in self.latest else self.first[node]

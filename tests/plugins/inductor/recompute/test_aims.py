@@ -282,6 +282,7 @@ def test_a_split_that_fits_only_while_the_program_holds_inputs_says_so(
     step: Any = SimpleNamespace(
         name="0/0 joint",
         graph=SimpleNamespace(ops=()),
+        sizes={},
         settings=PeakSettings(BUDGET, 1.0),
         default=(),
         peak=lambda _: 2 * BUDGET,

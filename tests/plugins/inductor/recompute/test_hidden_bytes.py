@@ -87,7 +87,10 @@ def test_workspaces_have_the_names_of_ops_also_where_these_run_again() -> None:
 
 
 def test_an_input_that_the_forward_graph_returns_as_a_buffer_is_a_copy() -> None:
-    buffers = {"buf0": SimpleNamespace(size=12, view_of=None)}
-    facts: Any = SimpleNamespace(buffers=buffers)
+    buffers = {"buf0": SimpleNamespace(name="buf0", size=12, view_of=None)}
+    facts: Any = SimpleNamespace(buffers=buffers, worst={})
     outputs = [SimpleNamespace(get_name=lambda x=x: x) for x in ("buf1", "primals_1", "buf0")]
     assert read_copies(facts, outputs, ["", "primals_1", "primals_2"]) == {"primals_2": 12}
+    # Of a symbolic size, the bytes at its upper end count.
+    facts.worst["buf0"] = 48
+    assert read_copies(facts, outputs, ["", "primals_1", "primals_2"]) == {"primals_2": 48}

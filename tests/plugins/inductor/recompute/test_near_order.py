@@ -121,6 +121,7 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
         peak=peaks.get,
         settings=SimpleNamespace(peak=BUDGET, time_limit=60.0),
         graph=graph,
+        sizes={},
         joint=SimpleNamespace(graph=SimpleNamespace(nodes=nodes)),
         default="default",
         name="step",
