@@ -36,6 +36,7 @@ from experiments.runtimes.inductor.overhead import (
     measure_overhead,
     overhead_table,
 )
+from experiments.runtimes.inductor.peaks import PeakRow, peaks_table
 from experiments.runtimes.inductor.pools import PoolRow, measure_pools, pools_table
 from experiments.runtimes.inductor.reuse import ReuseRow, measure_reuse, reuse_table
 from experiments.runtimes.inductor.trips import TripRow, kernels_table, measure_trip, trips_table
@@ -83,8 +84,9 @@ def main() -> None:
 
 
 def _write_tables() -> None:
-    # The study of foreign models has a command of its own.
-    for study, (kind, table) in {**STUDIES, "foreign": (ForeignRow, foreign_table)}.items():
+    # Some studies have a command of their own.
+    apart = {"foreign": (ForeignRow, foreign_table), "peaks": (PeakRow, peaks_table)}
+    for study, (kind, table) in {**STUDIES, **apart}.items():
         rows: list[Any] = read_rows(HERE / f"{study}.csv", kind)
         replace_table(HERE / "README.md", study, table(rows))
 

@@ -83,8 +83,8 @@ def enabled(
     time_limit
         Seconds per graph: for the order, then for cuts and the order after them. They are counted
         from work, so that equal graphs have equal plans on any machine; the wall's clock ends a
-        search at ten times the limit. With a peak, a joint graph has this limit for each 184 of
-        its nodes, and at least twice.
+        search at ten times the limit. With a peak, a joint graph has four fifths of this limit,
+        and all of it for each 220 of its nodes.
     store
         File of plans. The solver runs only for graphs without a plan there, and its plans are added
         to the file.

@@ -166,7 +166,7 @@ def test_budgets_approach_the_simulated_peak() -> None:
     assert next_budget(80, 0, 100) == 80
     assert next_budget(99, 0, 100) == 95
     assert next_budget(120, 50, 100) == 75
-    assert next_budget(40, 50, 0) == 52
+    assert next_budget(40, 50, 0) == 51
     # Above a budget that fits, however near the next one is.
     assert next_budget(97, 96, 100) == 97
     # Budgets that contradict each other bound nothing.

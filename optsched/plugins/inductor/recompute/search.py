@@ -8,8 +8,8 @@ simulated step fits, at most five times: by what the steps need without cuts of 
 cuts lower any or had no plan small enough for it, by what they need with them, which comes first
 where cuts are cheap. If nothing
 fits, longer plans are made, and the split of least peak is simulated with the limits of the
-compilation. PyTorch's splits that are likely to fit are simulated first, the others at last, if
-they cost less than what fits.
+compilation. PyTorch's splits that are likely to fit are simulated first, the others only if
+nothing fits.
 
 All of it is limited in work that is counted as seconds (:mod:`optsched.runtime.clock`), in
 proportion to the nodes of the joint graph: no plan begins after :data:`LONGEST` of it, or after
@@ -44,21 +44,21 @@ PARTS = (1 / 3, 1)
 NEAR = 1.25
 """Most bytes of the ATen ops of a PyTorch split that may fit, in parts of the budget."""
 CLOSE = 0.97
-"""A simulated peak of at least this part of the budget is raised in small steps."""
-LIMIT_NODES, LEAST_LIMITS = 184, 2
-"""Nodes for which a search has a time limit, and least time limits of a search."""
+"""A simulated peak between this part of the budget and all of it is aimed at."""
+LIMIT_NODES, LEAST_LIMITS = 220, 0.8
+"""Nodes for which a search has a time limit, and time limits that it has in any case."""
 CHEAP = 0.01
 """Cuts of this part of the cost of a step count as cheap."""
 LIKELY = 0.5
 """Part of the time for plans after which they begin."""
-ENOUGH, LONGEST, LAST = 0.7, 0.8, 0.85
+ENOUGH, LONGEST, LAST = 0.85, 0.9, 0.95
 """Parts of the search after which no plan begins once a split fits, no plan begins at all, and no
 split of PyTorch's is simulated."""
 
 
 def search_seconds(time_limit: float, nodes: int) -> float:
     """Return the counted seconds of a search for a joint graph of some nodes."""
-    return time_limit * max(LEAST_LIMITS, nodes / LIMIT_NODES)
+    return time_limit * (LEAST_LIMITS + nodes / LIMIT_NODES)
 
 
 def search_clock(time_limit: float, nodes: int) -> Clock:
@@ -189,7 +189,7 @@ class SplitSearch:
                 if simulated > budget:
                     high = needed if needed > low else planned
                 else:
-                    low, aim = max(low, planned), max(aim, planned * 26 // 25)
+                    low = max(low, planned)
             is_narrow = 0 < high - low < low // 100
             if len(self.tried) >= rounds or is_narrow or self._has_enough(cuts):
                 break
@@ -250,8 +250,8 @@ class SplitSearch:
         Of equal cost ours is taken.
         """
         while (rows := self._torch_splits()) and not self.clock.spent(LAST):
-            # What is likely to need much more is simulated only if nothing else fits.
-            if self.least() is not None and rows[0][0] > NEAR * self.budget:
+            # Those that are likely to need more are simulated only if nothing else fits.
+            if self.least() is not None and rows[0][0] * 20 > self.budget * 21:
                 break
             self.step.memory(rows[0][1].modules)
         fits, least = list(self._fitting_splits(cuts=True)), self.least()
@@ -297,4 +297,4 @@ def next_budget(aim: int, low: int, high: int) -> int:
         return aim if low < aim < high else (low + high) // 2
     if high > low:
         return min(aim, high * 19 // 20)
-    return max(aim, low * 21 // 20)
+    return max(aim, low + low // 64 + 1)

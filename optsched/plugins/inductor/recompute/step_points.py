@@ -73,7 +73,7 @@ def split_points(
         Inputs that were saved, or are live for another reason, when the step was measured.
     """
     found: list[SplitPoint] = []
-    clock = search_clock(step.settings.time_limit, len(step.joint.graph.nodes))
+    clock = search_clock(step.settings.time_limit / 2, len(step.joint.graph.nodes))
     # The default one first; should the limit end them, splits of all sizes were simulated.
     for row in (*step.splits[::2], *step.splits[1::2]):
         if not found or not clock.spent(TORCH_SHARE):
