@@ -33,8 +33,9 @@ UNTILED_SHARE, POINT_SHARE, REFINE_SHARE = 0.15, 0.4, 0.1
 the loads of its stages."""
 FEW_PATHS, MOST_PATHS = 6, 400
 """Paths of a question that are packed until one fits: at first in few directions, then in all."""
-MOST_KNOWN, MOST_RELAXED = 3, 12
-"""Paths that are packed as is known to do, and with each of :data:`RELAXED`."""
+MOST_LOWER, MOST_KNOWN, MOST_RELAXED = 12, 3, 12
+"""Paths that are packed as is known to do for a capacity and a cost, and with each of
+:data:`RELAXED`."""
 REPAIRS, MOST_REPAIRS, REPAIR_TURNS = (25, 0), 16, 3
 """Hundredths of the bytes that a packing lacks by which loads are tightened more each time, at
 first in large steps; the times, and the directions of a path."""
@@ -164,7 +165,7 @@ class Tiler:
             proved = self.exact and not (self.paths.dropped or self.clock.expired())
             self.refuted = proved and best is None
             return best
-        bound = path.extra if self.exact else None
+        best, bound = self._lower(size, best), path.extra if self.exact else None
         for more in (self._nearly_known, self._repaired):
             if best is None or bound is None or best.extra > bound:
                 best = more(size, best)
@@ -273,6 +274,35 @@ class Tiler:
     def _relax(self, by: int) -> None:
         self.sides.relax(by)
         self.known.__dict__.pop("least_load", None)
+
+    def _lower(self, size: int, best: TilingPoint | None) -> TilingPoint | None:
+        """Return the plan of a path whose packing is known, if it is cheaper than the best one.
+
+        If the plan has too many bytes after all, the next load is smaller by as many. Then loads
+        between one that fits and one that does not are halved.
+        """
+        found, low, high, above = None, 0, FAR, 0
+        for number in range(MOST_LOWER):
+            limit = (low + high) // 2 if found else high - max(1, above) if number else FAR
+            path = self.known.cheapest(size, limit)
+            if path is None and found is None and number:
+                # The last steps down are small ones.
+                path = self.known.cheapest(size, high - 1)
+            if path is None or self.clock.expired() or high - low < 2:
+                break
+            if found is not None and path.load <= low:
+                low = limit
+                continue
+            if best is not None and path.extra >= best.extra:
+                break
+            point = self._at_ends(path, size)
+            if self.size(point) <= size:
+                found, low = point, max(path.load, limit)
+                if number == 0:
+                    break
+            else:
+                high, above = path.load, self.size(point) - size
+        return found or best
 
     def least(self, extra: int) -> tuple[TilingPoint, int | None]:
         """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
