@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -175,9 +174,25 @@ def _fully_sharded(mesh: Any) -> nn.Module:
 
 
 def _replicated(mesh: Any) -> nn.Module:
-    """Its gradients are reduced in buckets, the first of them of 1 MiB."""
+    """DDP compiles a graph for each bucket of gradients, the first of them of 1 MiB."""
     network = nn.Sequential(Branches(wide=1024), nn.LayerNorm(32), Branches(wide=1024))
     return DistributedDataParallel(network, process_group=mesh.get_group(), bucket_cap_mb=1)
+
+
+class Averaged(nn.Module):
+    """Layers with wide results, which all ranks average."""
+
+    def __init__(self, wide: int, layers: int = 3) -> None:
+        super().__init__()
+        self.up = nn.ModuleList(nn.Linear(32, wide) for _ in range(layers))
+        self.down = nn.ModuleList(nn.Linear(wide, 32) for _ in range(layers))
+        self.group = torch.distributed.group.WORLD
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for up, down in zip(self.up, self.down, strict=True):
+            y = down(torch.tanh(up(x)) * torch.sigmoid(up(x)))
+            x = x + collectives.all_reduce(y.detach(), "sum", self.group) / 2 + y
+        return x
 
 
 def _parallel(mesh: Any) -> nn.Module:
@@ -201,12 +216,12 @@ STUDIED: dict[str, Callable[[Any], nn.Module]] = {
     "sequence": _sequence,
     "fully_sharded": _fully_sharded,
     "replicated": _replicated,
-    "replicated_whole": _replicated,
+    "averaged": lambda mesh: Averaged(256),
 }
 """These, and larger ones; FSDP2 and DDP run their collectives between the compiled graphs."""
-BREAKS = ("fully_sharded", "replicated", "replicated_whole")
+BREAKS = ("fully_sharded", "replicated")
 """Programs of several graphs."""
-REDUCED_OUTSIDE = ("replicated", "replicated_whole")
+REDUCED_OUTSIDE = ("replicated",)
 """Programs whose gradients a C++ hook reduces, which needs ranks that exist."""
 SAME_ROWS = ("parallel", "attention", "sequence")
 """Programs that are given the same rows on every process."""
@@ -224,14 +239,6 @@ def run(name: str, module: Any, x: Any) -> list[torch.Tensor]:
     found = [p.grad for p in module.parameters() if p.grad is not None]
     local = [grad.to_local() if hasattr(grad, "to_local") else grad for grad in found]
     return [out.detach().clone(), *(grad.detach().clone() for grad in local)]
-
-
-@contextmanager
-def settings(name: str) -> Iterator[None]:
-    """Compile a program as it is meant: DDP in a graph for each of its buckets, or as a whole."""
-    whole = name != "replicated_whole"
-    with torch._dynamo.config.patch(optimize_ddp=whole):
-        yield
 
 
 CALL = re.compile(r"^ +(?:(\w+) = )?([\w.]+)\((.*)\)", re.MULTILINE)

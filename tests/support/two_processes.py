@@ -21,7 +21,7 @@ from optsched import plugins
 from optsched.plugins.inductor import enabled
 from optsched.plugins.records import CompiledGraph
 from tests.support.compiled_memory import QUICK_KERNELS
-from tests.support.distributed_programs import BREAKS, SAME_ROWS, STUDIED, run, settings, windows
+from tests.support.distributed_programs import BREAKS, SAME_ROWS, STUDIED, run, windows
 
 STEPS = 3
 
@@ -54,7 +54,7 @@ def results(
     # Graphs are compiled each time, but an equal kernel is compiled once for both processes.
     shared = {"force_disable_caches": False, "fx_graph_cache": False}
     ours = enabled(time_limit=2, min_gain=0, measure=True) if planned else nullcontext()
-    with config.patch(QUICK_KERNELS | shared), settings(name), ours:
+    with config.patch(QUICK_KERNELS | shared), ours:
         found, codes = run_and_get_code(steps, name, program)
     return found, codes, list(plugins.records())
 

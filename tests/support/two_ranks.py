@@ -18,32 +18,16 @@ import torch
 from torch import distributed, nn
 from torch._inductor import config
 from torch._inductor.utils import fresh_cache
-from torch.distributed import _functional_collectives as collectives
 
 from optsched import plugins
 from optsched.plugins.inductor import options
 from optsched.plugins.inductor.recompute import partition
 from tests.support.compiled_memory import QUICK_KERNELS
+from tests.support.distributed_programs import Averaged
 
 PEAK = 700_000
 WAIT = 30.0
 """Seconds that the process group waits."""
-
-
-class Averaged(nn.Module):
-    """Layers with wide results, which all ranks average."""
-
-    def __init__(self, wide: int, layers: int = 3) -> None:
-        super().__init__()
-        self.up = nn.ModuleList(nn.Linear(32, wide) for _ in range(layers))
-        self.down = nn.ModuleList(nn.Linear(wide, 32) for _ in range(layers))
-        self.group = distributed.group.WORLD
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for up, down in zip(self.up, self.down, strict=True):
-            y = down(torch.tanh(up(x)) * torch.sigmoid(up(x)))
-            x = x + collectives.all_reduce(y.detach(), "sum", self.group) / 2 + y
-        return x
 
 
 def step(program: Any, rank: int) -> list[torch.Tensor]:

@@ -20,6 +20,7 @@ from experiments.runtimes.inductor.calls import (
     calls_table,
     measure_random_calls,
 )
+from experiments.runtimes.inductor.collectives import CollectiveRow, collectives_table
 from experiments.runtimes.inductor.cuda import CUDA_STEPS, cuda_table, measure_cuda
 from experiments.runtimes.inductor.fidelity import (
     ORDERS,
@@ -85,7 +86,11 @@ def main() -> None:
 
 def _write_tables() -> None:
     # Some studies have a command of their own.
-    apart = {"foreign": (ForeignRow, foreign_table), "peaks": (PeakRow, peaks_table)}
+    apart: dict[str, tuple[type, Callable[[Any], str]]] = {
+        "foreign": (ForeignRow, foreign_table),
+        "peaks": (PeakRow, peaks_table),
+        "collectives": (CollectiveRow, collectives_table),
+    }
     for study, (kind, table) in {**STUDIES, **apart}.items():
         rows: list[Any] = read_rows(HERE / f"{study}.csv", kind)
         replace_table(HERE / "README.md", study, table(rows))
