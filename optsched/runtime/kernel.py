@@ -317,10 +317,10 @@ class Kernel(Generic[P, R]):
             and call > LARGE_SHARE * compiling
         )
         # A tenth of the time has passed: the process next door may begin while Python goes on.
-        if is_large or seconds > ASKING_SHARE * (compiling + START_SECONDS):
+        surely = call if self.elements else call / DOUBT
+        if is_large or self.seconds + surely > ASKING_SHARE * (compiling + START_SECONDS):
             self._ask(args)
         # A form that comes after the deadline is of use only if Python would come later still.
-        surely = call if self.elements else call / DOUBT
         if time.monotonic() + compiling > policy.deadline and surely < compiling:
             return False
         # Two reasons to compile here: a call so large that it alone pays for compiling, or as much
