@@ -38,8 +38,8 @@ from optsched.plugins.inductor.recompute.joint_graph import is_collective
 LONGEST_WAIT = timedelta(minutes=30)
 """Time to wait for a rank if the process group does not tell how long its collectives wait."""
 MOST_LIMITS = 64
-"""Wall time that the first rank may take for a graph, in time limits, which count processor time: a
-search ends after 16 of them at most."""
+"""Wall time that the first rank may take for a graph, in time limits, beside the timeout of the
+process group; the wall's clock ends a search at ten of its own limits."""
 _numbers = Counter[tuple[str, str]]()
 """By ranks and kind of question: those that they have decided so far."""
 
