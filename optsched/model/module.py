@@ -22,6 +22,7 @@ from optsched.model.dependencies import find_cycle, topological_order
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted, free_name
 
@@ -165,6 +166,7 @@ class Module:
         """Return the module with each graph replaced by `change(graph)`."""
         return replace(self, graphs={name: change(graph) for name, graph in self.graphs.items()})
 
+    @paused_collector()
     def with_blocks(self, computation: str, sizes: Mapping[str, int]) -> Graph:
         """Return the graph of a computation in which each calling op has its block.
 

@@ -8,24 +8,19 @@ bound of what it calls; where the callee's minimum is proved, that is the graph 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import SupportsIndex, Unpack
 
-import numpy as np
-
-from optsched.check.module import check_module, check_schedule
+from optsched.check.module import check_module, replay_orders
 from optsched.errors import UsageError
-from optsched.model.graph import Graph
-from optsched.model.liveness import peak_memory
 from optsched.model.memory_model import plannable
 from optsched.model.module import Module
-from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import make_plan
+from optsched.model.order_rules import Baseline
+from optsched.model.plan import Plan
 from optsched.model.question import Question
-from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
-from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     LimitKeywords,
@@ -39,12 +34,8 @@ from optsched.runtime.limits import (
     choose_size,
 )
 from optsched.solver.effort import MODULES
-from optsched.solver.finding import Finding
-from optsched.solver.known import Known
 from optsched.solver.module_result import ModuleResult
-from optsched.solver.order_packing import found_orders
-from optsched.solver.pack import pack
-from optsched.solver.pipeline import solve
+from optsched.solver.pipeline import answer
 from optsched.solver.result import Result
 from optsched.solver.schedule import Engine
 from optsched.solver.status import Status
@@ -126,10 +117,7 @@ def solve_module(
 
 @dataclass
 class _ModuleRun:
-    """The pass over the computations, and the results of those that are planned already.
-
-    Blocks of these have their `peak` or `slab`, or a bound on it: the key that methods take.
-    """
+    """The pass over the computations, and the results of those that are planned already."""
 
     module: Module
     objective: Objective
@@ -137,112 +125,76 @@ class _ModuleRun:
     capacity: int | None
     on_event: OnEvent | None
     results: dict[str, Result] = field(default_factory=dict)
-    graphs: dict[tuple[str, tuple[tuple[str, int], ...]], Graph] = field(default_factory=dict)
     interrupted: bool = False
     """True once a search of any computation was interrupted."""
 
     def plan(self, name: str, clock: Clock) -> None:
         """Plan a computation whose callees are planned, and bound what any plan of it needs."""
-        by_slab = self.objective is Objective.SLAB
-        key = "slab" if by_slab else "peak"
-        is_entry = name == self.module.entry
-        # Closed: the callees' bounds equal their figures, so that one graph serves plan and bound.
-        closed = all(self._same(name, key, bound) for bound in ("peak_bound", "slab_bound"))
-        found = solve(
-            self._graph(name, key),
-            objective=self.objective,
-            # The capacity is that of the whole module, which the entry stands for.
-            capacity=self.capacity if is_entry else None,
-            engine=self.engine,
-            limits=clock if closed else clock.share(MODULES.plan_share),
-            on_event=self.on_event if is_entry else None,
+        aim, callees = self.objective, [self.results[c] for c in self.module.callees_of(name)]
+        blocks, slabs, low_peaks, low_slabs = (
+            [getattr(callee, figure) or 0 for callee in callees]
+            for figure in (aim, "slab", "peak_bound", "slab_bound")
         )
-        made = found if by_slab else self._placed(name, found, clock)
-        if any(self.results[c].plan is None for c in self.module.callees_of(name)):
+        # Closed: the callees' bounds equal their figures, so that one graph serves plan and bound.
+        closed = blocks == low_peaks == low_slabs
+        question, on_event = self._question(name, blocks), None
+        if name == self.module.entry:
+            # The capacity is that of the whole module, which the entry stands for.
+            question, on_event = replace(question, capacity=self.capacity), self.on_event
+        share = 1.0 if closed else MODULES.plan_share
+        found = made = self._answer(question, clock, share, on_event=on_event)
+        if slabs != blocks and found.plan is not None and not self.module.results_inside:
+            # Callees take more than their live bytes: the order is packed with their slabs.
+            question = self._question(name, slabs)
+            near = Baseline(found.plan.order, max_moved=0)
+            packed = self._answer(replace(question, near=near, objective=Objective.SLAB), clock)
+            made = replace(found, plan=packed.plan, slab=packed.slab, question=question)
+        if any(callee.plan is None for callee in callees):
             # Its blocks were empty: that bounds it, but its plan has no room for what it calls.
             made = replace(made, plan=None)
-        low_peak = self._below(name, key, "peak_bound", found, Objective.PEAK, clock)
-        low_slab = low_peak
-        if by_slab or self._same(name, key, "slab_bound"):
-            low_slab = self._below(name, key, "slab_bound", found, self.objective, clock)
-        ends = {x.stop_reason for x in (found, low_peak, low_slab)}
-        self.interrupted |= StopReason.INTERRUPTED in ends
+        low_peak = low_slab = found
+        share = MODULES.bound_share
+        if low_peaks != blocks:
+            question = replace(self._question(name, low_peaks), objective=Objective.PEAK)
+            low_peak = low_slab = self._answer(question, clock, share, start=found.plan)
+        if low_slabs == blocks:
+            low_slab = found
+        elif aim is Objective.SLAB:
+            low_slab = self._answer(self._question(name, low_slabs), clock, share, start=found.plan)
         self._keep(name, made, low_peak, low_slab)
 
-    def result(self, seconds: float) -> ModuleResult:
-        """Return the checked result."""
-        made = ModuleResult(self.module, self.results, seconds)
-        claims = {
-            name: {key: getattr(x, key) for key in ("peak", "slab")}
-            for name, x in self.results.items()
-        }
-        if made.plans is not None:
-            check_module(self.module, made.plans, claims)
-        elif self.module.results_inside and len(made.orders) == len(self.results):
-            check_schedule(self.module, made.orders, {n: x["peak"] for n, x in claims.items()})
-        return made
+    def _question(self, name: str, sizes: Iterable[int]) -> Question:
+        """Return the question about a computation whose callees have blocks of some bytes."""
+        blocks = dict(zip(self.module.callees_of(name), sizes, strict=True))
+        return Question(self.module.with_blocks(name, blocks), objective=self.objective)
 
-    def _placed(self, name: str, found: Result, clock: Clock) -> Result:
-        """Return a new packing of a plan's order, if callees take more than their live bytes."""
-        if found.plan is None or self.module.results_inside or self._same(name, "slab", "peak"):
-            return found
-        graph = self._graph(name, "slab")
-        order = np.array(found.plan.order, np.int64)
-        question = Question(graph, objective=self.objective)
-        known = Known(question, clock)
-        for finding in found_orders(known, "order of least peak", order):
-            known.merge(finding)
-        if not graph.in_place:
-            problem, _ = packing_problem(graph, order)
-            packed = pack(problem, limits=clock)
-            if packed.offsets is not None:
-                plan = make_plan(graph, order, packed.offsets)
-                known.merge(Finding("its packing", plans=(plan,)))
-        return replace(found, plan=known.plan, slab=known.measured.slab, question=question)
-
-    def _below(
-        self, name: str, key: str, bound: str, found: Result, objective: Objective, clock: Clock
+    def _answer(
+        self,
+        question: Question,
+        clock: Clock,
+        share: float = 1.0,
+        *,
+        start: Plan | None = None,
+        on_event: OnEvent | None = None,
     ) -> Result:
-        """Return a result whose bound holds for all plans of the callees."""
-        if self._same(name, key, bound):
-            return found
-        graph = self._graph(name, bound)
-        # No time for another search: the simple bound is valid for any order.
-        if clock.expired() and found.plan is not None:
-            low = peak_lower_bound(graph, [found.plan.order], clock=clock).value
-            bounded = replace(found, peak_bound=low, slab_bound=low)
-            return replace(bounded, peak_proof=Proof.BOUND, slab_proof=Proof.JOINT)
+        """Answer a question in a share of the time, from a plan that may have other blocks."""
         # Blocks of a bound have other sizes, so that offsets may not fit; they are only a start.
-        fits = found.plan is not None and len(found.plan.offsets) == len(graph.buffers)
-        return solve(
-            graph,
-            objective=objective,
-            engine=self.engine,
-            limits=clock.share(MODULES.bound_share),
-            warm_start=found.plan if fits else None,
+        fits = start is not None and len(start.offsets) == len(question.graph.buffers)
+        found = answer(
+            question,
+            limits=clock.share(share),
+            # With an order given, nothing is left for a named engine.
+            engine=self.engine if question.near is None else Engine.AUTO,
+            on_event=on_event,
+            warm_start=start if fits else None,
         )
-
-    def _graph(self, name: str, key: str) -> Graph:
-        """Return the graph of a computation, its callees' blocks by a number of their results."""
-        sizes = self._sizes(name, key)
-        known = name, tuple(sizes.items())
-        if known not in self.graphs:
-            with paused_collector():
-                self.graphs[known] = self.module.with_blocks(name, sizes)
-        return self.graphs[known]
-
-    def _same(self, name: str, key: str, other: str) -> bool:
-        return self._sizes(name, key) == self._sizes(name, other)
-
-    def _sizes(self, name: str, key: str) -> dict[str, int]:
-        return {c: getattr(self.results[c], key) or 0 for c in self.module.callees_of(name)}
+        self.interrupted |= found.stop_reason is StopReason.INTERRUPTED
+        return found
 
     def _keep(self, name: str, made: Result, low_peak: Result, low_slab: Result) -> None:
         """Keep a computation's numbers, as they are with all that it calls."""
-        peak = slab = None
-        if made.plan is not None:
-            peak = peak_memory(self._graph(name, "peak"), made.plan.order)
-            slab = None if self.module.results_inside else made.slab
+        has_slab = made.plan is not None and not self.module.results_inside
+        slab = made.slab if has_slab else None
         peak_bound = low_peak.peak_bound
         slab_bound = max(peak_bound, low_slab.slab_bound)
         slab_proof = low_slab.slab_proof if slab == slab_bound else None
@@ -252,12 +204,12 @@ class _ModuleRun:
             slab_proof = Proof.JOINT if slab == peak_bound else Proof.JOINT_SEARCH
         result = replace(
             made,
-            peak=peak,
+            # With blocks as large as slabs it is not that of the whole, which is measured later.
+            peak=None if made.plan is None else made.peak,
             slab=slab,
             peak_bound=peak_bound,
             slab_bound=slab_bound,
-            # A proof is kept only where figures and bound still meet with all callees inside.
-            peak_proof=low_peak.peak_proof if peak == peak_bound else None,
+            peak_proof=low_peak.peak_proof,
             slab_proof=slab_proof,
             claimed_bound=None,
         )
@@ -273,3 +225,19 @@ class _ModuleRun:
             return result.stop_reason
         reasons = [self.results[c].stop_reason for c in self.module.callees_of(name)]
         return next((x for x in reasons if x is not StopReason.PROVED), result.stop_reason)
+
+    def result(self, seconds: float) -> ModuleResult:
+        """Return the result, with the peaks that the checker measures."""
+        made = ModuleResult(self.module, self.results, seconds)
+        figures = ("slab",) if self.objective is Objective.SLAB else ("peak", "slab")
+        claims = {n: {key: getattr(x, key) for key in figures} for n, x in self.results.items()}
+        if made.plans is not None:
+            peaks = check_module(self.module, made.plans, claims).peaks
+        else:
+            claimed = {name: claim.get("peak") for name, claim in claims.items()}
+            peaks = replay_orders(self.module, made.orders, claimed)
+        for name, x in self.results.items():
+            # A proof is kept only where figure and bound meet with all callees inside.
+            proof = x.peak_proof if peaks.get(name) == x.peak_bound else None
+            self.results[name] = replace(x, peak=peaks.get(name), peak_proof=proof)
+        return made

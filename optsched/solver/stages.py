@@ -19,6 +19,8 @@ from heuristics.portfolio import candidate_orders
 from optsched.check.plan import check_order
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
+from optsched.model.plan import Plan
+from optsched.model.steps import Order
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
@@ -54,9 +56,7 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
         yield from found_orders(known, name, order)
         # One order is enough to know which ops may force the peak.
         if len(known.orders) == 1:
-            part = known.clock.share(ORDERS.simple_bound_share)
-            bound = peak_lower_bound(known.graph, [order], clock=part)
-            yield Finding("simple bound", bounds=peak_bound(bound.value, Proof.BOUND))
+            yield simple_bound(known, order)
         if name in (PROGRAM, RECORDED):
             packings = ORDERS.recorded_packings if name == RECORDED else 1
             yield from pack_own_order(known, order, name, packings)
@@ -65,6 +65,13 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
         late = len(known.orders) > 1 and known.clock.spent(ORDERS.heuristics_share)
         if late or known.order_done():
             return
+
+
+def simple_bound(known: Known, order: Order) -> Finding[Plan]:
+    """Return the bound of the ops that may force the peak of an order, which holds for all."""
+    part = known.clock.share(ORDERS.simple_bound_share)
+    bound = peak_lower_bound(known.graph, [order], clock=part)
+    return Finding("simple bound", bounds=peak_bound(bound.value, Proof.BOUND))
 
 
 def _candidates(known: Known) -> Iterator[tuple[str, IntArray]]:

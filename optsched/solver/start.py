@@ -12,6 +12,7 @@ from optsched.solver.finding import Finding
 from optsched.solver.known import Known
 from optsched.solver.order_packing import Findings, found_orders
 from optsched.solver.resume import Resume
+from optsched.solver.stages import simple_bound
 
 
 def take_up(known: Known, resume: Resume, plan: Plan | None) -> Findings:
@@ -22,6 +23,9 @@ def take_up(known: Known, resume: Resume, plan: Plan | None) -> Findings:
             _refuse_start(known.question, plan)
             yield Finding("warm start", plans=(plan,))
         yield from found_orders(known, "warm start", plan.order)
+        # No stage runs any more, so this is the only bound.
+        if known.clock.expired():
+            yield simple_bound(known, plan.order)
     if resume.graph:
         yield from _resumed(known, resume)
     if known.question.near is not None:

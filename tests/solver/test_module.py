@@ -19,7 +19,7 @@ from optsched.reports.module import module_record, module_text
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver import module as room
-from optsched.solver.pipeline import solve
+from optsched.solver.pipeline import answer, solve
 from tests.fuzz import modules
 from tests.model.test_module import chain, three
 from tests.support.generators import PLANNABLE
@@ -106,6 +106,21 @@ def test_peaks_count_live_bytes_of_callees_and_slabs_their_blocks() -> None:
         assert entry.status == "optimal"
 
 
+def test_an_order_of_least_peak_is_packed_with_its_in_place_pairs() -> None:
+    """Callees whose slabs exceed their peaks give an order that is packed once more."""
+    rng, again = np.random.default_rng(5), 0
+    for _ in range(60):
+        module = random_module(rng, features=PLANNABLE | {"shuffled"})
+        found = solve_module(module, objective="peak", inplace=True)
+        for name, result in found.results.items():
+            called = [found.results[callee] for callee in module.callees_of(name)]
+            if all(callee.slab == callee.peak for callee in called) or not result.graph.in_place:
+                continue
+            order, again = result.plan.order, again + 1
+            assert result.slab == solve(result.graph, baseline=order, max_moved=0).slab
+    assert again > 3
+
+
 def test_results_inside_have_peaks_only() -> None:
     module = three(inside=True)
     found = solve_module(module, objective="peak")
@@ -143,9 +158,9 @@ def test_the_entry_may_have_pools() -> None:
 def weakened(field: str, names: set[str]) -> Callable[..., Result]:
     """A solver that proves less than the minimum of some computations."""
 
-    def solved(graph: Any, **options: Any) -> Result:
-        found = solve(graph, **options)
-        if graph.name not in names:
+    def solved(question: Any, **options: Any) -> Result:
+        found = answer(question, **options)
+        if question.graph.name not in names:
             return found
         assert found.slab is not None
         return replace(
@@ -161,7 +176,7 @@ def weakened(field: str, names: set[str]) -> Callable[..., Result]:
 
 
 def test_what_is_open_in_a_callee_is_open_in_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "solve", weakened("slab", {"wide"}))
+    monkeypatch.setattr(room, "answer", weakened("slab", {"wide"}))
     found = solve_module(nested())
     entry = found.entry
     assert (entry.slab, entry.slab_bound, entry.peak_bound) == (28, 27, 27)
@@ -170,7 +185,7 @@ def test_what_is_open_in_a_callee_is_open_in_its_callers(monkeypatch: pytest.Mon
 
 def test_what_is_open_in_a_callee_may_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """The block of `body` is smaller than that of `test`, for any minimum."""
-    monkeypatch.setattr(room, "solve", weakened("slab", {"body"}))
+    monkeypatch.setattr(room, "answer", weakened("slab", {"body"}))
     found = solve_module(three())
     assert (found.entry.slab, found.entry.slab_bound) == (21, 21)
     assert found.status == "optimal"
@@ -180,9 +195,9 @@ def test_what_is_open_in_a_callee_may_not_matter(monkeypatch: pytest.MonkeyPatch
 def without_plan(names: set[str]) -> Callable[..., Result]:
     """A solver that finds no plan of some computations in time."""
 
-    def solved(graph: Any, **options: Any) -> Result:
-        found = solve(graph, **options)
-        if graph.name not in names:
+    def solved(question: Any, **options: Any) -> Result:
+        found = answer(question, **options)
+        if question.graph.name not in names:
             return found
         none = replace(found, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
         return replace(none, stop_reason=StopReason.TIME_LIMIT)
@@ -196,7 +211,7 @@ def test_without_a_plan_of_one_computation_the_whole_is_unknown(
     name: str, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     least = solve_module(nested(), objective=objective)
-    monkeypatch.setattr(room, "solve", without_plan({name}))
+    monkeypatch.setattr(room, "answer", without_plan({name}))
     found = solve_module(nested(), objective=objective)
     assert (found.status, found.entry.stop_reason) == ("unknown", "time limit")
     assert (found.plans, found.entry.plan, found.entry.slab) == (None, None, None)
@@ -208,7 +223,7 @@ def test_without_a_plan_of_one_computation_the_whole_is_unknown(
 
 
 def test_without_an_order_of_the_entry_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "solve", without_plan({"main"}))
+    monkeypatch.setattr(room, "answer", without_plan({"main"}))
     found = solve_module(three(inside=True), objective="peak")
     assert (found.status, found.entry.peak) == ("unknown", None)
     assert set(found.orders) == {"body", "test"}
@@ -218,7 +233,7 @@ def test_an_interrupt_in_any_search_ends_the_module(monkeypatch: pytest.MonkeyPa
     # The entry said "time limit", and the command ended with 3 where 130 is right.
     module = read_module(HLO / "scan-unscheduled.txt")
     for call in range(1, 7):
-        monkeypatch.setattr(room, "solve", interrupt_at(call, solve))
+        monkeypatch.setattr(room, "answer", interrupt_at(call, answer))
         with held_interrupts():
             entry = solve_module(module, objective="peak", time_limit=60).entry
         assert entry.stop_reason == "interrupted" or entry.status == "optimal"

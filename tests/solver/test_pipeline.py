@@ -165,6 +165,13 @@ def test_no_time_still_gives_a_checked_plan() -> None:
     check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
 
 
+def test_no_time_after_a_warm_start_still_gives_a_simple_bound() -> None:
+    graph = random_graph(np.random.default_rng(9), ops=200)
+    kept = sum(buffer.size for buffer in graph.buffers if buffer.output)
+    result = solve(graph, warm_start=solve(graph, work=1).plan, limits=Limits(seconds=0))
+    assert (result.stop_reason, result.peak_bound >= kept > 0) == ("time limit", True)
+
+
 def test_warm_start_is_kept_or_beaten_and_refused_if_wrong() -> None:
     graph = next(iter(SMALL_GRAPHS))()
     best = solve(graph).plan
