@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -145,7 +145,7 @@ def waiting_bytes(modules: Modules, outputs: int) -> int:
     """
     listed = modules[0].graph.output_node().args[0]
     given = [*modules[0].graph.find_nodes(op="placeholder"), *listed[:outputs]]
-    return _made_bytes(listed[outputs:], given)
+    return _made_bytes(listed[outputs:], given, together=sum)
 
 
 def saved_inputs(modules: Modules, outputs: int, static: Sequence[int]) -> dict[str, int]:
@@ -157,18 +157,26 @@ def saved_inputs(modules: Modules, outputs: int, static: Sequence[int]) -> dict[
     return {name: _made_bytes([node], ()) for name, node in found.items()}
 
 
-def _made_bytes(nodes: Sequence[Any], inputs: Sequence[Any]) -> int:
-    """Return the bytes of results, those of inputs left out and those of one storage once."""
+def _made_bytes(
+    nodes: Sequence[Any], inputs: Sequence[Any], together: Callable[[Iterable[int]], int] = max
+) -> int:
+    """Return the bytes of results, those of inputs left out.
+
+    Of several parts of one storage at least the largest one is there. With `together=sum` all of
+    them are, and at most the storage: the three parts of a product that are saved apart, say.
+    """
     given = {storage_of(node) for node in inputs}
-    found: dict[Any, int] = {}
+    found: dict[Any, dict[tuple[str, int], int]] = {}
     for node in nodes:
         at = storage_of(node)
         if at is not None and at not in given:
             value = node.meta["val"]
             # Of a tensor that is a part of its storage, a compiler may make this part alone.
             parts = value.untyped_storage().nbytes(), value.numel() * value.element_size()
-            found[at] = max(found.get(at, 0), min(map(at_most, parts)))
-    return sum(found.values())
+            whole, part = map(at_most, parts)
+            # A view of equal elements adds nothing.
+            found.setdefault((at, whole), {})[str(value.storage_offset()), part] = min(whole, part)
+    return sum(min(whole, together(parts.values())) for (_, whole), parts in found.items())
 
 
 def require_possible(joint: GraphModule, outputs: int, peak: int) -> None:
