@@ -28,7 +28,7 @@ MOST_LINES = {
     "optsched/formats": 19_254,
     "optsched/joint": 5_436,
     "optsched/measure": 1_667,
-    "optsched/model": 9_154,
+    "optsched/model": 9_155,
     "optsched/ordering": 9_470,
     "optsched/packing": 3_999,
     "optsched/plugins": 11_620,

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -255,14 +255,9 @@ def reading(args: argparse.Namespace) -> GraphReading:
     """Return how the options ask for graphs to be read."""
     from optsched.formats.reading import GraphReading
 
-    named = (
-        "input_bytes",
-        "profile",
-        "align",
-        "workspace_apart",
-        "constants",
-        "streams",
-    )
+    # Those of the fields whose option has their very name and value.
+    apart = ("inplace", "dims", "first", "last", "keep_order")
+    named = [each.name for each in fields(GraphReading) if each.name not in apart]
     given = {name: value for name in named if (value := getattr(args, name, None))}
     first, last, keep_order = (
         tuple(tuple(text.split(",")) for text in getattr(args, name, ()))

@@ -23,12 +23,13 @@ from optsched.formats.minimalloc import (
 )
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
+from optsched.model.packing_buffers import COLUMNS, DEFAULTS
 from optsched.model.packing_problem import Gap, PackingProblem
 
 PACKING_FORMAT = "optsched-packing/1"
 
 _KEYS = {"format", "name", "capacity", "buffers", "keep_apart", "must_share"}
-_BUFFER_KEYS = {"name", "start", "end", "size", "alignment", "pin", "gaps", "pool", "offset"}
+_BUFFER_KEYS = {"name", "gaps", "pool", "offset", *COLUMNS}
 
 
 def packing_document(
@@ -53,8 +54,7 @@ def _buffer_document(table: PackingTable, i: int) -> dict[str, Any]:
     row: dict[str, Any] = {"name": problem.names[i]}
     row |= {key: int(getattr(problem, key)[i]) for key in ("start", "end", "size")}
     optional = {
-        "alignment": (int(problem.alignment[i]), 1),
-        "pin": (int(problem.pin[i]), -1),
+        **{what: (int(getattr(problem, what)[i]), usual) for what, usual in DEFAULTS.items()},
         "pool": (table.pools[i] if table.pools else "", ""),
         "offset": (UNPLACED if table.offsets is None else int(table.offsets[i]), UNPLACED),
     }
@@ -76,16 +76,14 @@ def read_packing_document(document: object, *, pins: bool = False) -> PackingTab
     top.refuse_unknown(_KEYS)
     rows = [_record(value, number) for number, value in enumerate(top.items("buffers"))]
     offsets = _column(rows, "offset", UNPLACED)
-    pin = _column(rows, "pin", -1)
+    columns: dict[str, Any] = {what: _column(rows, what, DEFAULTS.get(what)) for what in COLUMNS}
+    if pins:
+        # An offset of the file takes the place of a pin.
+        columns["pin"] = np.where(offsets == UNPLACED, columns["pin"], offsets)
     gaps = tuple(_gaps(row) for row in rows)
     problem = PackingProblem(
         names=tuple(row.text("name") for row in rows),
-        start=_column(rows, "start"),
-        end=_column(rows, "end"),
-        size=_column(rows, "size"),
-        alignment=_column(rows, "alignment", 1),
-        # With `pins` an offset of the file takes the place of a pin.
-        pin=np.where(offsets == UNPLACED, pin, offsets) if pins else pin,
+        **columns,
         gaps=gaps if any(gaps) else (),
         capacity=top.count("capacity") if "capacity" in top.value else None,
         name=top.text("name", "packing"),

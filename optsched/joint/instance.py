@@ -117,6 +117,10 @@ class ModelInstance:
                 pinned[item.pool] = max(pinned[item.pool], item.pin + item.room)
         return {pool: pinned[pool] + free[pool] for pool in self.pools}
 
+    def highest(self, item: ModelItem) -> int:
+        """Return the highest offset of an item without a pin."""
+        return self.slab_limits[item.pool] - item.room
+
     @property
     def slab_limit(self) -> int:
         """Number of units that is enough for all slabs together."""

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from optsched.joint.copies import identical_ops, in_order
 from optsched.joint.instance import ModelInstance, ModelItem
 from optsched.joint.order_program import OrderProgram
-
-Looks = tuple[object, ...]
-"""Everything about an item but its number."""
 
 
 def identical_in_place(instance: ModelInstance, program: OrderProgram) -> list[list[int]]:
@@ -27,7 +25,7 @@ def identical_in_place(instance: ModelInstance, program: OrderProgram) -> list[l
     # Pairs and groups name items by number, which an exchange would change.
     if instance.apart or instance.shared or instance.pairs:
         return []
-    looks = Counter(_looks(item, {}) for item in instance.items)
+    looks = Counter(_look(item, {}) for item in instance.items)
     found = []
     for group in identical_ops(program):
         left = list(group)
@@ -49,20 +47,19 @@ def exchanged(
     """Return a plan in which identical ops run by number: its order, and offsets by item."""
     made = in_order(order, groups)
     new = dict(zip(order, made, strict=True))
-    places: dict[Looks, list[int]] = {}
+    places: dict[ModelItem, list[int]] = {}
     for item, at in zip(instance.items, offsets, strict=True):
         # An item's offset goes to the item that looks like it after the exchange.
-        places.setdefault(_looks(item, new), []).append(at)
-    return made, [places[_looks(item, {})].pop(0) for item in instance.items]
+        places.setdefault(_look(item, new), []).append(at)
+    return made, [places[_look(item, {})].pop(0) for item in instance.items]
 
 
-def _is_same(instance: ModelInstance, looks: Counter[Looks], u: int, v: int) -> bool:
+def _is_same(instance: ModelInstance, looks: Counter[ModelItem], u: int, v: int) -> bool:
     new = {u: v, v: u}
-    return Counter(_looks(item, new) for item in instance.items) == looks
+    return Counter(_look(item, new) for item in instance.items) == looks
 
 
-def _looks(item: ModelItem, new: dict[int, int]) -> Looks:
+def _look(item: ModelItem, new: dict[int, int]) -> ModelItem:
     """Return everything about an item but its number, after renumbering ops."""
-    users = frozenset(new.get(u, u) for u in item.users)
-    birth = new.get(item.birth, item.birth)
-    return birth, users, item.kept, item.size, item.room, item.alignment, item.pin, item.pool
+    users = tuple(sorted({new.get(u, u) for u in item.users}))
+    return replace(item, id=0, users=users, birth=new.get(item.birth, item.birth))

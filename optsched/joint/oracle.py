@@ -15,6 +15,7 @@ import numpy as np
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_ADDRESS
+from optsched.model.packing_buffers import COLUMNS
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.packing import PackingOutcome, solve_packing
 from optsched.runtime.clock import Clock
@@ -126,9 +127,8 @@ class PackingOracle:
 
 def problem_key(problem: PackingProblem) -> bytes:
     """Return a key that is equal for two problems exactly if they differ in names only."""
-    columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
     demands = repr((problem.gaps, problem.keep_apart.tolist(), problem.must_share))
-    return b"".join(values.tobytes() for values in columns) + demands.encode()
+    return b"".join(getattr(problem, what).tobytes() for what in COLUMNS) + demands.encode()
 
 
 def clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from optsched.model.arrays import IntArray, pack_rows
-from optsched.model.packing_buffers import PackingBuffers
+from optsched.model.packing_buffers import COLUMNS, PackingBuffers
 from optsched.model.parts import gaps_between
 from optsched.model.sharing import unite
 
@@ -47,9 +47,7 @@ def join(problem: Problem) -> Joined[Problem]:
     for group in problem.must_share:
         head[list(group)] = group[0]
     kept, place = np.unique(head, return_inverse=True)
-    columns = {
-        name: getattr(problem, name).copy() for name in ("start", "end", "size", "alignment", "pin")
-    }
+    columns = {name: getattr(problem, name).copy() for name in COLUMNS}
     gaps = list(problem.gaps) or [()] * len(problem)
     for group in problem.must_share:
         # Only members that are ever live take part in the live range.

@@ -12,6 +12,11 @@ from optsched.model.conflicts import NO_SETS, Conflicts, Whole
 from optsched.model.parts import Gap, Parts, fullest
 from optsched.model.sharing import Rectangle
 
+DEFAULTS = {"alignment": 1, "pin": -1}
+"""Columns of constraints on the offset of a buffer, with the value of a buffer without one."""
+COLUMNS = ("start", "end", "size", *DEFAULTS)
+"""All columns of integers, shape `(k,)`."""
+
 
 @dataclass(frozen=True, init=False)
 class PackingBuffers:

@@ -6,14 +6,14 @@ import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
-from optsched.model.packing_buffers import PackingBuffers
+from optsched.model.packing_buffers import COLUMNS, PackingBuffers
 from optsched.model.parts import Gap
 
 
 def check_numbers(problem: PackingBuffers) -> None:
     """Raise :class:`GraphError` on the first invalid number of a packing problem."""
     count = len(problem.size)
-    for what in ("start", "end", "alignment", "pin"):
+    for what in COLUMNS:
         if len(getattr(problem, what)) != count:
             given = len(getattr(problem, what))
             raise GraphError(f"{what} has {given} entries, but size has {count}")

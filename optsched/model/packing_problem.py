@@ -15,7 +15,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs
 from optsched.model.joined import Joined, join
 from optsched.model.order_columns import order_columns
-from optsched.model.packing_buffers import PackingBuffers
+from optsched.model.packing_buffers import COLUMNS, DEFAULTS, PackingBuffers
 from optsched.model.packing_checks import check_numbers
 from optsched.model.parts import Gap, Parts, fullest
 from optsched.model.sharing import check_groups, make_groups, make_pairs
@@ -100,11 +100,11 @@ class PackingProblem(PackingBuffers):
         must_share: Iterable[Iterable[int | str]] = (),
         is_widened: bool = False,
     ) -> None:
-        columns = {"size": size, "start": start, "end": end, "alignment": alignment, "pin": pin}
-        values = {what: integers(what, given) for what, given in columns.items()}
+        given = {"size": size, "start": start, "end": end, "alignment": alignment, "pin": pin}
+        values = {what: integers(what, given[what]) for what in COLUMNS}
         count = len(values["size"])
         # An empty column means the default for every buffer.
-        for what, default in (("alignment", 1), ("pin", -1)):
+        for what, default in DEFAULTS.items():
             if not len(values[what]):
                 values[what] = np.full(count, default, np.int64)
         known = unique_names(names, count)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from optsched.errors import GraphError, UsageError, expect
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.packing_buffers import DEFAULTS
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.text import free_name
 
@@ -104,14 +105,15 @@ def _with_buffers(
     names = [
         free_name(f"reserved {low}:{high}@{start}-{end}", taken) for start, end, low, high in rows
     ]
+    added = {what: np.full_like(low, value) for what, value in DEFAULTS.items()}
+    added |= {"start": start, "end": end, "size": high - low, "pin": low}
+    columns: dict[str, Any] = {
+        what: np.append(getattr(problem, what), values) for what, values in added.items()
+    }
     return replace(
         problem,
         names=(*problem.names, *names),
-        start=np.append(problem.start, start),
-        end=np.append(problem.end, end),
-        size=np.append(problem.size, high - low),
-        alignment=np.append(problem.alignment, np.ones_like(low)),
-        pin=np.append(problem.pin, low),
+        **columns,
         # Regions have no gaps of their own.
         gaps=(*problem.gaps, *[()] * len(rows)) if problem.gaps else (),
     )

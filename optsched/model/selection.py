@@ -9,7 +9,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.conflicts import HEAVIEST_BUFFERS, sets_among
-from optsched.model.packing_buffers import PackingBuffers
+from optsched.model.packing_buffers import COLUMNS, PackingBuffers
 from optsched.model.parts import Parts
 from optsched.model.sharing import among
 
@@ -25,11 +25,7 @@ def select(problem: Problem, ids: IntArray) -> Problem:
     part.__dict__.update({each.name: getattr(problem, each.name) for each in fields(problem)})
     part.__dict__.update(
         names=tuple([problem.names[i] for i in some]),
-        start=problem.start[ids],
-        end=problem.end[ids],
-        size=problem.size[ids],
-        alignment=problem.alignment[ids],
-        pin=problem.pin[ids],
+        **{what: getattr(problem, what)[ids] for what in COLUMNS},
         gaps=tuple([problem.gaps[i] for i in some]) if problem.gaps else (),
         uses=None if problem.uses is None else problem.uses.select(ids),
         keep_apart=pairs,

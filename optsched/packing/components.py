@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from optsched.model.arrays import IntArray, distinct
+from optsched.model.packing_buffers import DEFAULTS
 from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.packing.cliques import Sections, cut_sections, in_time_order
 from optsched.packing.kernels.section_load import section_load
@@ -292,7 +293,7 @@ def _make_component(
         sections = in_time_order(sections, problem.start[ids] + problem.end[ids])
     occupancy = None
     # Equal buffers become neighbors, as rule `identical` compares neighbors only.
-    keys = [problem.pin[ids], problem.alignment[ids], problem.size[ids]]
+    keys = [getattr(problem, what)[ids] for what in (*reversed(DEFAULTS), "size")]
     keys += list(sections.masks.T)
     if is_partial:
         occupancy = make_occupancy(owner, sections, parts)

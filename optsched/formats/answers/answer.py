@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from optsched.formats.reading import AS_RECORDED, GraphReading
 from optsched.formats.source import errors_named, label_of
 from optsched.formats.table import find_format
 from optsched.model.graph import Graph
+from optsched.model.memory_model import MemoryModel
 from optsched.model.module import Module, module_of
 from optsched.runtime.limits import Objective
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from optsched.model.plan import Plan
 
 READING = frozenset({"--dim", "--profile", "--input-bytes"})
-MODEL = frozenset({"--inplace", "--align", "--workspace-apart", "--constants", "--streams"})
+MODEL = frozenset(f"--{x.name.replace('_', '-')}" for x in fields(MemoryModel))
 RULES = frozenset({"--first", "--last", "--keep-order", "--baseline", "--max-moved"})
 REPEATS = frozenset({"--cost", "--costs", "--loss", "--peak"})
 QUESTION = READING | MODEL | RULES | REPEATS | {"--replay"}

@@ -88,7 +88,7 @@ class JointVariables(PairwiseOrder):
         if item.pin is not None:
             return item.pin
         # In multiples of the alignment, so that no constraint is needed for it.
-        highest = (self.instance.slab_limits[item.pool] - item.room) // item.alignment
+        highest = self.instance.highest(item) // item.alignment
         return self.integer(0, highest, "slot", ModelPoint.slot, i) * item.alignment
 
     def _slabs(self) -> dict[str, Any]:
