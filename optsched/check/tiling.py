@@ -232,10 +232,7 @@ class _Run:
             right = self._whole(name, op) if op.kind is TiledKind.WHOLE else self._band(name, op)
             self._check_apart(v, name, op)
             for number in op.writes:
-                self._write(number, right if right else [True] * self._count_of(number))
-
-    def _count_of(self, number: int) -> int:
-        return self._count(self.tiled.tensors[number])
+                self._write(number, right or [True] * self._count(self.tiled.tensors[number]))
 
     def _check_apart(self, v: int, name: str, op: TiledOp) -> None:
         """Raise an error if an op writes bytes that it reads; its workspace is overwritten."""
@@ -268,11 +265,10 @@ class _Run:
 
     def _whole(self, name: str, op: TiledOp) -> list[bool]:
         """Check an op that runs as it is."""
-        source = self.graph.ops[op.op] if op.op is not None else None
-        if source is None:
+        if op.op is None:
             raise PlanError(f"op {name!r} is not in the untiled graph")
-        wanted = {*source.reads, *source.uses}
-        if {b for b, _ in op.reads} != wanted:
+        source, own = self.graph.ops[op.op], self.rows.ops[op.op]
+        if {b for b, _ in op.reads} != {*source.reads, *source.uses}:
             raise PlanError(f"op {name!r} does not read what the untiled op reads")
         for b, t in op.reads:
             tensor = self.tiled.tensors[t]
@@ -284,7 +280,6 @@ class _Run:
             self._is_whole(self.tiled.tensors[t]) for t in op.writes
         ):
             raise PlanError(f"op {name!r} does not write what the untiled op writes")
-        own = self.rows.ops[op.op] if op.op is not None else ""
         if isinstance(own, RowOp):
             self.computed += own.cost * self.rows.heights[own.output]
         return []

@@ -30,6 +30,7 @@ from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import sum_of_slabs
 from optsched.model.reductions import ByPool
 from optsched.model.saving import Saving
+from optsched.runtime.bytes import round_up
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.module_result import ModuleResult
 from optsched.solver.result import Result
@@ -178,9 +179,7 @@ def saving(
     before = known.value(quantity)
     if stock.peak_only:
         # The framework's own bytes are those of blocks.
-        after, bound = (
-            None if x is None else -(-x // stock.block) * stock.block for x in (after, bound)
-        )
+        after, bound = (None if x is None else round_up(x, stock.block) for x in (after, bound))
     planned = unmeasured = None
     if known.measured:
         planned, after = after, held if isinstance(held, int) else None

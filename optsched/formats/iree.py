@@ -37,6 +37,7 @@ from optsched.formats.minimalloc import PackingTable, packing_of, with_pools
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.bytes import round_up
 
 ALIGNMENT: Final = 64
 """Alignment of offsets and sizes without `#stream.resource_config`: that of IREE's host."""
@@ -75,7 +76,7 @@ def read_iree(source: Source) -> PackingTable:
     if not packs:
         raise FormatError("no stream.resource.pack in this text")
     rows = [(pack, i, *x) for pack in packs for i, x in enumerate(pack.slices)]
-    sizes = [-(-size // size_step) * size_step for *_, size in rows]
+    sizes = [round_up(size, size_step) for *_, size in rows]
     if sum(sizes) > MAX_TOTAL_BYTES:
         raise FormatError(f"sizes add up to {sum(sizes)} bytes, above the limit of 2**62")
     # Lifetimes include their last step; ours end before it.
@@ -124,13 +125,13 @@ def _smallest_gap(taken: list[int], sizes: list[int], wanted: int, alignment: in
     """Return the offset of a slice among those live at the same time, sorted by offset."""
     at, fit, free = None, MAX_TOTAL_BYTES, 0
     for offset, size in zip(taken, sizes, strict=True):
-        begin = -(-free // alignment) * alignment
+        begin = round_up(free, alignment)
         if begin + wanted <= offset and offset - begin < fit:
             # IREE compares the gap from the slice's aligned start, but keeps the gap from its own
             # start.
             at, fit = begin, offset - free
         free = max(free, offset + size)
-    return -(-free // alignment) * alignment if at is None else at
+    return round_up(free, alignment) if at is None else at
 
 
 def _packs(text: str) -> Iterator[_Pack]:

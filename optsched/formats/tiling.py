@@ -98,19 +98,12 @@ def read_tilable(path: str | PathLike[str]) -> Tilable:
         return Tilable(source, rows, made, arena_head(made.model))
 
 
-def tiling_document(
-    tiled: TiledGraph, plan: Plan, claims: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def tiling_document(tiled: TiledGraph, plan: Plan) -> dict[str, Any]:
     """Return a plan of a tiled graph as a JSON object."""
-    graph = tiled.source.graph
-    document = plan_document(tiled.graph, plan, claims)
+    document = plan_document(tiled.graph, plan)
     # The digest is that of the untiled file, from which the tiled graph is made again.
-    document["contents"] = contents_digest(graph)
-    stages = [
-        {"ops": [graph.ops[v].name for v in x.ops], "bands": x.bands, "upwards": x.upwards}
-        for x in tiled.tiling.stages
-    ]
-    document["tiling"] = {"rows": tiled.source.view_alignment, "stages": stages}
+    document["contents"] = contents_digest(tiled.source.graph)
+    document["tiling"] = {"rows": tiled.source.view_alignment, "stages": tiled.stage_rows()}
     return document
 
 

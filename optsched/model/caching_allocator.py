@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from optsched.runtime.bytes import round_up
+
 MIN_BLOCK = 512
 SMALL_REQUEST = 1 << 20
 SMALL_SEGMENT = 2 << 20
@@ -185,8 +187,8 @@ def round_request(size: int, divisions: Sequence[int] = ()) -> int:
         parts = divisions[min(max(size.bit_length() - 1 - 20, 0), len(divisions) - 1)]
     if parts > 1 and size > MIN_BLOCK * parts:
         floor = 1 << (size.bit_length() - 1)
-        return -(-size // (floor // parts)) * (floor // parts)
-    return max(MIN_BLOCK, -(-size // MIN_BLOCK) * MIN_BLOCK)
+        return round_up(size, floor // parts)
+    return max(MIN_BLOCK, round_up(size, MIN_BLOCK))
 
 
 @dataclass
@@ -301,7 +303,7 @@ class CachingAllocator:
     def _obtain(self, pool: tuple[int, bool], size: int) -> Block:
         total = SMALL_SEGMENT if pool[1] else LARGE_SEGMENT
         if size >= OWN_SEGMENT:
-            total = -(-size // OWN_SEGMENT_UNIT) * OWN_SEGMENT_UNIT
+            total = round_up(size, OWN_SEGMENT_UNIT)
         address = self.next_segment
         self.next_segment += total
         self._count(0, 0, total)

@@ -13,7 +13,7 @@ from optsched.model.graph import Graph
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
 from optsched.model.steps import Answered, has_both
 from optsched.model.streams import in_levels
-from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.bytes import parse_bytes, round_up
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import choose_member, parse_integer
 
@@ -105,7 +105,7 @@ def parse_alignment(value: str | SupportsIndex) -> int:
 def _aligned(graph: Graph, align: int) -> Graph:
     buffers = tuple(
         # The least common multiple keeps both alignments.
-        replace(b, size=-(-b.size // align) * align, alignment=lcm(b.alignment, align))
+        replace(b, size=round_up(b.size, align), alignment=lcm(b.alignment, align))
         if _is_placed(b)
         else b
         for b in graph.buffers

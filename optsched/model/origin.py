@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from optsched.runtime.bytes import round_up
+
 
 @dataclass(frozen=True, slots=True)
 class ArenaTail:
@@ -34,8 +36,7 @@ class ArenaTail:
 
     def needed(self, head: int) -> int:
         """Return the bytes of an array that is enough for a slab of `head` bytes."""
-        size = max(head + self.tail, self.prepared)
-        return -(-size // self.alignment) * self.alignment
+        return round_up(max(head + self.tail, self.prepared), self.alignment)
 
 
 @dataclass(frozen=True, slots=True)

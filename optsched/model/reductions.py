@@ -38,6 +38,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.selection import select
+from optsched.runtime.bytes import round_up
 
 
 class Reduction(Protocol):
@@ -162,7 +163,7 @@ class Aligned:
         pinned to an offset that is not aligned.
         """
         align = self.align
-        sizes = [-(-size // align) * align for size in problem.size.tolist()]
+        sizes = [round_up(size, align) for size in problem.size.tolist()]
         # In Python integers: rounding up could pass 64 bits.
         if sum(sizes) >= MAX_TOTAL_BYTES:
             raise UsageError(f"{problem.name}: sizes rounded up to {align} add up to 2**62 or more")

@@ -25,6 +25,7 @@ from math import gcd, lcm
 from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.kernels import bands
+from optsched.runtime.bytes import round_up
 from optsched.runtime.keywords import keywords
 
 
@@ -227,7 +228,7 @@ class Rows:
 
     def rounded(self, bytes_: int) -> int:
         """Return a size as the runtime reserves it."""
-        return -(-bytes_ // self.rounding) * self.rounding
+        return round_up(bytes_, self.rounding)
 
     def band(self, v: int, first: int, last: int) -> Band | None:
         """Return the run of an op that makes rows `[first, last)` of its output, or None.

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
+from typing import Any
 
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -134,6 +135,14 @@ class TiledGraph:
     places: tuple[Place, ...]
     """The places; each piece belongs to one."""
 
+    def stage_rows(self) -> list[dict[str, Any]]:
+        """Return the stages as plain data: names of ops, bands, direction."""
+        ops = self.source.graph.ops
+        return [
+            {"ops": [ops[v].name for v in x.ops], "bands": x.bands, "upwards": x.upwards}
+            for x in self.tiling.stages
+        ]
+
     def offsets(self, plan: Plan) -> tuple[int | None, ...]:
         """Return the offset of each tensor in the slab; None for one that lies outside of it."""
         starts = [self._start(plan, place) for place in self.places]
@@ -183,7 +192,7 @@ def family(bands: int) -> str:
     return f"in rows, stage by stage, into up to {bands} bands"
 
 
-def joins_of(bands: int, most_joined: int = MOST_JOINED) -> list[int]:
+def joins_of(bands: int) -> list[int]:
     """Return the number of tensors of each op that joins bands, the last one makes the result.
 
     >>> joins_of(12)
@@ -191,7 +200,7 @@ def joins_of(bands: int, most_joined: int = MOST_JOINED) -> list[int]:
     """
     found, left = [], bands
     while left > 1:
-        groups = [min(most_joined, left - i) for i in range(0, left, most_joined)]
+        groups = [min(MOST_JOINED, left - i) for i in range(0, left, MOST_JOINED)]
         # A rest of one tensor goes on as it is.
         found += [group for group in groups if group > 1]
         left = len(groups)

@@ -39,14 +39,14 @@ from optsched.model.tiled import (
 from optsched.runtime.text import free_name
 
 
-def tiled_graph(rows: Rows, tiling: Tiling, most_joined: int = MOST_JOINED) -> TiledGraph:
+def tiled_graph(rows: Rows, tiling: Tiling) -> TiledGraph:
     """Return stages in bands as an ordinary graph.
 
     Raise `GraphError` if ops cannot run as a stage (:func:`check_stage`), are in two stages, a band
     would have rows of padding alone, or the graph has streams, pairs, groups or in-place pairs.
 
     `rows`: the graph, with row maps; its ops are in an order in which they can run. `tiling`:
-    disjoint stages. `most_joined`: maximum number of tensors that one op joins.
+    disjoint stages.
     """
     graph = rows.graph
     if graph.on_streams or graph.keep_apart or graph.must_share or graph.in_place:
@@ -58,14 +58,14 @@ def tiled_graph(rows: Rows, tiling: Tiling, most_joined: int = MOST_JOINED) -> T
     listed = [v for stage in tiling.stages for v in stage.ops]
     if len(set(listed)) < len(listed):
         raise GraphError("an op is in two stages")
-    return _Maker(rows, tiling, most_joined).make()
+    return _Maker(rows, tiling).make()
 
 
 class _Maker:
     """Tensors, ops and places of one tiling, in the making."""
 
-    def __init__(self, rows: Rows, tiling: Tiling, most_joined: int) -> None:
-        self.rows, self.tiling, self.most_joined = rows, tiling, most_joined
+    def __init__(self, rows: Rows, tiling: Tiling) -> None:
+        self.rows, self.tiling = rows, tiling
         self.tensors: list[TiledTensor] = []
         self.ops: list[TiledOp] = []
         self.drafts: list[Draft] = []
@@ -138,17 +138,14 @@ class _Maker:
         reads = [t for _, t in op.reads]
         # A slice reads its own rows only, wherever they lie.
         if op.kind is TiledKind.SLICE:
-            self._note_slice(reads.pop(), op.writes[0], v, op.stage)
+            draft = self.drafts[self.tensors[reads.pop()].place]
+            self._note(draft.reads, op.writes[0], v, op.stage)
         for t in reads:
             self._note(self.drafts[self.tensors[t].place].reads, t, v, op.stage)
         for t in op.writes:
             if op.copies or op.kind in (TiledKind.WHOLE, TiledKind.BAND):
                 self._note(self.drafts[self.tensors[t].place].write, t, v, op.stage)
         return v
-
-    def _note_slice(self, source: int, rows: int, v: int, stage: int) -> None:
-        part, draft = self.tensors[rows], self.drafts[self.tensors[source].place]
-        draft.reads.append(Access(v, part.first, part.first + part.rows, stage))
 
     def _note(self, to: list[Access], t: int, v: int, stage: int) -> None:
         tensor = self.tensors[t]
@@ -183,10 +180,8 @@ class _Maker:
         y = self._whole(result)
         made = {b for v in stage.ops for b in graph.ops[v].writes}
         read = {b for v in stage.ops for b in (*graph.ops[v].reads, *graph.ops[v].uses)} - made
-        before = self._makers(read)
-        before += [
-            self.tiled_op[u] for v in stage.ops for u in graph.ops[v].control if u in self.tiled_op
-        ]
+        waits = (u for v in stage.ops for u in graph.ops[v].control)
+        before = [*self._makers(read), *(self.tiled_op[u] for u in waits if u in self.tiled_op)]
         order = range(stage.bands)
         parts: dict[int, int] = {}
         for k in reversed(order) if stage.upwards else order:
@@ -210,13 +205,9 @@ class _Maker:
                 source = have[x.buffer] if x.buffer in have else self._whole(x.buffer)
                 t, before = self._sliced(source, low, high, (number, k), before)
                 reads.append((x.buffer, t))
-            mapped = {b for b, _ in reads}
-            own = graph.ops[v]
-            reads += [
-                (b, self._whole(b))
-                for b in dict.fromkeys((*own.reads, *own.uses))
-                if b not in mapped
-            ]
+            mapped, own = {b for b, _ in reads}, graph.ops[v]
+            whole = (b for b in dict.fromkeys((*own.reads, *own.uses)) if b not in mapped)
+            reads += [(b, self._whole(b)) for b in whole]
             first, last = run.output
             name = f"{graph.buffers[op.output].name}@{k}"
             if op.output == result and run.output == rows:
@@ -281,9 +272,7 @@ class _Maker:
         buffer = self.tensors[y].buffer
         # One band has as many rows as the result only if the stage has one band.
         while len(parts) > 1:
-            groups = [
-                parts[i : i + self.most_joined] for i in range(0, len(parts), self.most_joined)
-            ]
+            groups = [parts[i : i + MOST_JOINED] for i in range(0, len(parts), MOST_JOINED)]
             parts = []
             for group in groups:
                 if len(group) == 1 and len(groups) > 1:
@@ -375,8 +364,7 @@ class _Maker:
             pool=source.pool,
         )
         # Tensors inside of a stage are not inputs or outputs of the graph.
-        is_whole = draft.name == source.name
-        if not is_whole:
+        if draft.name != source.name:
             return made
         return replace(made, input=source.input, output=source.output, pin=source.pin)
 

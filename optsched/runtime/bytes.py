@@ -49,6 +49,11 @@ def unit_of(count: int) -> tuple[str, int]:
     return ("B", "KiB", "MiB", "GiB", "TiB")[power], 1024**power
 
 
+def round_up(size: int, step: int) -> int:
+    """Return the least multiple of a step that is at least a size."""
+    return -(-size // step) * step
+
+
 def parse_bytes(value: str | SupportsIndex) -> int:
     """Return a number of bytes given as an integer or as text, such as `64KiB`, `1.5GiB` or `2GB`.
 

@@ -16,6 +16,7 @@ from optsched.formats.format import Source
 from optsched.formats.hlo.read import ALIGNMENT
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.runtime.bytes import round_up
 
 _ALLOCATION: Final = re.compile(r"allocation \d{1,9}: size (\d{1,19})\b(.*):$")
 _VALUE: Final = re.compile(
@@ -54,7 +55,7 @@ def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
             if head is None:
                 raise FormatError(f"line {number}: {show(line)} is not an allocation")
             # Allocations lie end to end, each at a multiple of the alignment.
-            base += -(-size // ALIGNMENT) * ALIGNMENT if counted else 0
+            base += round_up(size, ALIGNMENT) if counted else 0
             size, kinds = int(head[1]), head[2]
             counted = not any(word in kinds for word in _OUTSIDE)
             donated = "maybe-live-out" in kinds

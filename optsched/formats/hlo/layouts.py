@@ -23,6 +23,7 @@ from typing import Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
+from optsched.runtime.bytes import round_up
 
 JOINED: Final = 0
 """Entry of a tile, written `*`, for a dimension that is joined to the next minor one."""
@@ -67,8 +68,8 @@ class Layout:
         for size, step in zip(covered, tile, strict=True):
             joined *= size
             if step != JOINED:
-                count, joined = count * _rounded(joined, step), 1
-        return _rounded(count * joined, self.tail)
+                count, joined = count * round_up(joined, step), 1
+        return round_up(count * joined, self.tail)
 
     def _largest_part(self, rank: int, size: int) -> int:
         for dimension, at in self.splits:
@@ -134,7 +135,3 @@ def _split(layout: str, group: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     if len(group) < 2 or list(group[1:]) != sorted(group[1:]):
         raise FormatError(f"layout {show(layout)}: SC needs a dimension and rising indices")
     return group[0], group[1:]
-
-
-def _rounded(count: int, step: int) -> int:
-    return -(-count // step) * step

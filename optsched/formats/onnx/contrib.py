@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from optsched.formats.onnx.model import subgraphs
+from optsched.formats.onnx.model import graphs_in
 
 _DOMAIN: Final = "com.microsoft"
 _INTEGER: Final = 2
@@ -40,7 +40,7 @@ def stand_in(graph: Any) -> None:
     Defaults that inference mistakes are written out. Only results that the standard op has keep
     their names; the model is for inference only.
     """
-    for node in graph.node:
+    for node in (x for each in graphs_in(graph) for x in each.node):
         known = STANDARD.get(node.op_type) if node.domain == _DOMAIN else None
         if node.op_type in _LIKE_INPUT and node.domain in ("", "ai.onnx"):
             known = (_SAME, 1)
@@ -55,5 +55,3 @@ def stand_in(graph: Any) -> None:
         if node.op_type == "STFT" and all(x.name != "onesided" for x in node.attribute):
             # The default is 1; inference takes it for 0, and doubles the result.
             node.attribute.add(name="onesided", i=1, type=_INTEGER)
-        for inner in subgraphs(node):
-            stand_in(inner)

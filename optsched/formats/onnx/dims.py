@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from optsched.errors import UsageError
 from optsched.formats.fields import show, unknown_dimension
-from optsched.formats.onnx.model import initializers
+from optsched.formats.onnx.model import initializers, sizes_of, values_in
 
 IMAGE: Final = 320
 """Usual height and width of an image, in pixels."""
@@ -83,7 +83,7 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     # Numbers of integer inputs are values, not sizes.
     dims = _set_values(model, dims)
     open_dims = [
-        (name, dim) for value in _values(model.graph) for name, _, dim in _open_axes(value)
+        (name, dim) for value in values_in(model.graph) for name, _, dim in _open_axes(value)
     ]
     for name, number in dims.items():
         if number < 1:
@@ -95,7 +95,7 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
 
 def settable(graph: Any) -> list[str]:
     """Return all names that sizes can be given by: of open dimensions, and of integer inputs."""
-    names = [name for value in _values(graph) for name, _, _ in _open_axes(value)]
+    names = [name for value in values_in(graph) for name, _, _ in _open_axes(value)]
     return list(dict.fromkeys([*names, *integer_inputs(graph)]))
 
 
@@ -108,7 +108,7 @@ def integer_inputs(graph: Any) -> list[str]:
 def _is_integer(value: Any, constants: Collection[str]) -> bool:
     """Return True for an integer input with one element that is not a weight."""
     tensor = value.type.tensor_type
-    shape = [dim.dim_value for dim in tensor.shape.dim]
+    shape = sizes_of(value.type)
     # One element, as a scalar or as a list of one.
     return value.name not in constants and tensor.elem_type in _INTEGERS and shape in ([], [1])
 
@@ -133,7 +133,7 @@ def _set_values(model: Any, dims: Mapping[str, int]) -> dict[str, int]:
     for value in list(model.graph.input):
         if value.name in left and _is_integer(value, set(initializers(model.graph))):
             tensor, number = value.type.tensor_type, left.pop(value.name)
-            shape = [dim.dim_value for dim in tensor.shape.dim]
+            shape = sizes_of(value.type)
             made = helper.make_tensor(value.name, tensor.elem_type, shape, [number])
             model.graph.initializer.append(made)
     return left
@@ -172,11 +172,3 @@ def _open_axes(value: Any) -> Iterator[tuple[str, int, Any]]:
 def _given_name(dim: Any) -> str:
     given = str(dim.dim_param).strip()
     return "" if given in ("?", "-1") else given
-
-
-def _values(graph: Any) -> Iterator[Any]:
-    yield from (*graph.value_info, *graph.input, *graph.output)
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _values(inner)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from optsched.formats.onnx.fold import run_graphs
+from optsched.formats.onnx.model import attribute_of, sizes_of
 
 DOMAIN: Final = "ai.onnx.ml"
 _FLOAT, _INT64, _STRING = 1, 7, 8
@@ -34,12 +35,11 @@ def learned_results(graph: Any, found: Mapping[str, Any]) -> dict[str, Any]:
             rule = _RULES.get(node.op_type) if node.domain == DOMAIN else None
             if rule is None or not node.input or node.input[0] not in found:
                 continue
-            read = found[node.input[0]].type.tensor_type
-            shape = tuple(dim.dim_value for dim in read.shape.dim)
-            made = rule(node, read.elem_type, shape)
-            for name, (kind, result) in zip(node.output, made, strict=False):
+            kind = found[node.input[0]].type
+            made = rule(node, kind.tensor_type.elem_type, tuple(sizes_of(kind)))
+            for name, result in zip(node.output, made, strict=False):
                 if name and name not in found:
-                    new[name] = helper.make_tensor_value_info(name, kind, result)
+                    new[name] = helper.make_tensor_value_info(name, *result)
     return new
 
 
@@ -52,18 +52,18 @@ def _float(node: Any, kind: int, shape: Shape) -> Results:
 
 
 def _features(node: Any, kind: int, shape: Shape) -> Results:
-    return [(_FLOAT, (_samples(shape), sum(_attribute(node, "inputdimensions", "ints", ()))))]
+    return [(_FLOAT, (_samples(shape), sum(attribute_of(node, "inputdimensions", "ints", ()))))]
 
 
 def _regressor(node: Any, kind: int, shape: Shape) -> Results:
     names = {"LinearRegressor": "targets", "TreeEnsembleRegressor": "n_targets"}
-    targets = _attribute(node, names.get(node.op_type, ""), "i", 1)
+    targets = attribute_of(node, names.get(node.op_type, ""), "i", 1)
     return [(_FLOAT, (_samples(shape), targets))]
 
 
 def _classifier(node: Any, kind: int, shape: Shape) -> Results:
-    numbers = _attribute(node, "classlabels_int64s", "ints", ())
-    texts = _attribute(node, "classlabels_strings", "strings", ())
+    numbers = attribute_of(node, "classlabels_int64s", "ints", ())
+    texts = attribute_of(node, "classlabels_strings", "strings", ())
     samples = _samples(shape)
     labels = (_INT64 if numbers else _STRING, (samples,))
     return [labels, (_FLOAT, (samples, len(numbers or texts)))]
@@ -72,10 +72,6 @@ def _classifier(node: Any, kind: int, shape: Shape) -> Results:
 def _samples(shape: Shape) -> int:
     # A vector is one sample.
     return shape[0] if len(shape) > 1 else 1
-
-
-def _attribute(node: Any, name: str, kind: str, default: Any) -> Any:
-    return next((getattr(x, kind) for x in node.attribute if x.name == name), default)
 
 
 _RULES: Final[dict[str, Callable[[Any, int, Shape], Results]]] = {

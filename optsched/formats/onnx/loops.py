@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from optsched.formats.onnx.fold import constant_node, put_first, run_graphs
-from optsched.formats.onnx.model import captures, find_constants, initializers, subgraphs
+from optsched.formats.onnx.model import (
+    attribute_of,
+    captures,
+    find_constants,
+    initializers,
+    sizes_of,
+    subgraphs,
+)
 
 _BOOL: Final = 9
 _INT64: Final = 7
@@ -91,20 +98,19 @@ def _read_scan(
     node: Any, body: Any, found: Mapping[str, Any], values: Mapping[str, Any]
 ) -> _Loop | None:
     """Read a Scan of operator set 9 or later, which has no lengths of sequences."""
-    given = {x.name: x for x in node.attribute}
-    count = given["num_scan_inputs"].i if "num_scan_inputs" in given else 0
+    count = attribute_of(node, "num_scan_inputs", "i", 0)
     first = len(node.input) - count
     if count < 1 or first < 0 or any(x not in found for x in node.input):
         return None
     states, scanned = list(node.input[:first]), [found[x].type for x in node.input[first:]]
-    axes = _ints(given, "scan_input_axes", count)
+    axes = _ints(node, "scan_input_axes", count)
     ranks = [len(kind.tensor_type.shape.dim) for kind in scanned]
     if any(not -rank <= axis < rank for axis, rank in zip(axes, ranks, strict=True)):
         return None
     trips = scanned[0].tensor_type.shape.dim[axes[0]].dim_value
     parts = [_without_axis(kind, axis) for kind, axis in zip(scanned, axes, strict=True)]
     formals = [*(found[x].type for x in states), *parts]
-    stacked = _ints(given, "scan_output_axes", len(body.output) - len(states))
+    stacked = _ints(node, "scan_output_axes", len(body.output) - len(states))
     return _Loop(node, body, states, formals, 0, trips, stacked)
 
 
@@ -182,8 +188,8 @@ def _stays_true(body: Any) -> bool:
     return bool(tensors) and _is_true(numpy_helper.to_array(tensors[0]))
 
 
-def _ints(given: Mapping[str, Any], name: str, count: int) -> list[int]:
-    found = list(given[name].ints) if name in given else []
+def _ints(node: Any, name: str, count: int) -> list[int]:
+    found = list(attribute_of(node, name, "ints", ()))
     return found if len(found) == count else [0] * count
 
 
@@ -196,7 +202,7 @@ def _scalar(kind: int) -> Any:
 def _without_axis(kind: Any, axis: int) -> Any:
     from onnx import helper
 
-    dims = [dim.dim_value for dim in kind.tensor_type.shape.dim]
+    dims = sizes_of(kind)
     del dims[axis]
     return helper.make_tensor_type_proto(kind.tensor_type.elem_type, dims)
 
@@ -204,8 +210,7 @@ def _without_axis(kind: Any, axis: int) -> Any:
 def _shape(value: Any) -> tuple[int, list[int]] | None:
     if value is None:
         return None
-    tensor = value.type.tensor_type
-    return tensor.elem_type, [dim.dim_value for dim in tensor.shape.dim]
+    return value.type.tensor_type.elem_type, sizes_of(value.type)
 
 
 def renamed(value: Any, name: str) -> Any:
@@ -218,7 +223,7 @@ def renamed(value: Any, name: str) -> Any:
 def _stacked(value: Any, name: str, count: int, axis: int) -> Any:
     """Return a value of `count` parts side by side along a new axis."""
     made = renamed(value, name)
-    dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    dims = sizes_of(value.type)
     dims.insert(axis if axis >= 0 else len(dims) + 1 + axis, count)
     del made.type.tensor_type.shape.dim[:]
     for dim in dims:

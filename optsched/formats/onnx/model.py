@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -83,10 +83,7 @@ def _sort_nodes(graph: Any) -> None:
     Of the nodes that can run, the first one in the file comes next. Bodies of If, Loop and Scan are
     left alone: ONNX Runtime refuses those that are not sorted.
     """
-    makers = {x: v for v, node in enumerate(graph.node) for x in node.output if x}
-    read = [
-        {makers[x] for x in (*node.input, *captures(node)) if x in makers} for node in graph.node
-    ]
+    read = sources_of(graph.node)
     if all(max(before, default=-1) < v for v, before in enumerate(read)):
         return
     # Names go by positions in the file, so that they are fixed before nodes move.
@@ -208,6 +205,36 @@ def subgraphs(node: Any) -> Iterator[Any]:
         yield from attribute.graphs
 
 
+def graphs_in(graph: Any) -> Iterator[Any]:
+    """Return a graph and its subgraphs, at any depth."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from graphs_in(inner)
+
+
+def values_in(graph: Any) -> Iterator[Any]:
+    """Return the values that a graph and its subgraphs describe."""
+    for each in graphs_in(graph):
+        yield from (*each.value_info, *each.input, *each.output)
+
+
+def sizes_of(kind: Any) -> list[int]:
+    """Return the dimensions of a tensor's TypeProto, 0 for one without a number."""
+    return [dim.dim_value for dim in kind.tensor_type.shape.dim]
+
+
+def attribute_of(node: Any, name: str, field: str, default: Any) -> Any:
+    """Return a field of a node's attribute, or the default where it has none of this name."""
+    return next((getattr(x, field) for x in node.attribute if x.name == name), default)
+
+
+def sources_of(nodes: Sequence[Any]) -> list[set[int]]:
+    """Return by node the numbers of the nodes whose results it reads, also in its subgraphs."""
+    makers = {name: v for v, node in enumerate(nodes) for name in node.output if name}
+    return [{makers[x] for x in (*node.input, *captures(node)) if x in makers} for node in nodes]
+
+
 def captures(node: Any) -> list[str]:
     """Return the values of enclosing graphs that a node's subgraphs read, each once."""
     found: dict[str, None] = {}
@@ -223,13 +250,10 @@ def captures(node: Any) -> list[str]:
 
 def drop_weights(graph: Any) -> None:
     """Forget the data of large initializers: no shape depends on it, and a copy costs time."""
-    for tensor in graph.initializer:
+    for tensor in (x for each in graphs_in(graph) for x in each.initializer):
         # Small ones may be shapes, whose values are needed.
         if len(tensor.raw_data) > _KEPT_BYTES:
             tensor.ClearField("raw_data")
-    for node in graph.node:
-        for inner in subgraphs(node):
-            drop_weights(inner)
 
 
 def light_copy(model: Any) -> Any:
@@ -319,16 +343,14 @@ def _check_external(model: Any) -> None:
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
-        for attribute in node.attribute:
+    for each in graphs_in(graph):
+        yield from each.initializer
+        for sparse in each.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+        for attribute in (x for node in each.node for x in node.attribute):
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
-        for inner in subgraphs(node):
-            yield from _tensors(inner)
 
 
 _SHOWN: Final = 6

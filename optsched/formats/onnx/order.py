@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from optsched.formats.format import Source
 from optsched.formats.onnx.bake import fix_dimensions
-from optsched.formats.onnx.model import captures, name_graph, node_names, parse_model
+from optsched.formats.onnx.model import captures, name_graph, node_names, parse_model, sources_of
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
@@ -25,10 +25,7 @@ def default_order(nodes: Sequence[Any]) -> tuple[int, ...]:
     ----------
     onnxruntime/core/graph/graph.cc, function ReverseDFSFrom; the tests compare with profiles.
     """
-    makers = {name: v for v, node in enumerate(nodes) for name in node.output if name}
-    read = [
-        sorted({makers[x] for x in (*node.input, *captures(node)) if x in makers}) for node in nodes
-    ]
+    read = [sorted(row) for row in sources_of(nodes)]
     needed = {v for row in read for v in row}
     # A stack, so the node with the highest number comes off first.
     stack = [(v, False) for v in range(len(nodes)) if v not in needed]

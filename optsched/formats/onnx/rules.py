@@ -10,7 +10,9 @@ import numpy as np
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
+from optsched.formats.onnx.model import attribute_of
 from optsched.formats.onnx.sizes import HOW, TensorType
+from optsched.runtime.bytes import round_up
 
 VIEWS: Final = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops whose first output is another name for their first input. (ONNX Runtime takes `Dropout` out
@@ -79,7 +81,7 @@ def overwritten_inputs(node: Any) -> tuple[int, ...]:
 
 def in_blocks(size: int) -> int:
     """Return the bytes that ONNX Runtime's allocator takes for some."""
-    return -(-size // BLOCK) * BLOCK
+    return round_up(size, BLOCK)
 
 
 def scratch_bytes(node: Any, types: Mapping[str, TensorType], opset: int) -> int:
@@ -106,10 +108,10 @@ def scratch_bytes(node: Any, types: Mapping[str, TensorType], opset: int) -> int
         case "Max" | "Mean" | "Min" | "Sum":
             found = _partial_results(read)
         case "Hardmax" | "LogSoftmax" | "Softmax" if opset >= _ANY_AXIS:
-            axis = next((int(a.i) for a in node.attribute if a.name == "axis"), -1)
+            axis = attribute_of(node, "axis", "i", -1)
             found = 0 if axis in (-1, len(kind.shape) - 1) else 2 * in_blocks(kind.size)
         case "LRN" if len(kind.shape) > 1:
-            window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
+            window = attribute_of(node, "size", "i", 1)
             # Half of the window on each side of the channels.
             channels = kind.shape[1] + max(0, window - 1)
             widened = TensorType(kind.bits, (channels, *kind.shape[2:]))
@@ -172,7 +174,7 @@ def body_workspace(
         # Parts exist during the run, and their stack at its end, so that not both count.
         return max(peak - parts, 2 * state + stacked) + 2 * BLOCK
     if node.op_type == "Scan":
-        scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
+        scanned = attribute_of(node, "num_scan_inputs", "i", 0)
         # Two places for the state: iterations read one and write the other.
         return peak + 2 * _bytes(results[: max(0, len(node.input) - scanned)], types, label)
     return peak

@@ -27,7 +27,7 @@ from typing import Any, Final
 from optsched.errors import OptschedError
 from optsched.formats.companions import copy_companions, require_companions
 from optsched.formats.onnx.dims import set_dimensions
-from optsched.formats.onnx.model import external_files, initializers, parse_model
+from optsched.formats.onnx.model import external_files, initializers, parse_model, sizes_of
 from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.opening import open_source
 from optsched.model.graph import Graph
@@ -276,10 +276,8 @@ def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
         tensor = value.type.tensor_type
         is_text = tensor.elem_type == TensorProto.STRING
         kind = "string" if is_text else helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-        shape = [dim.dim_value for dim in tensor.shape.dim]
-        number = dims.get(value.name, 1)
-        fixed = value.name in dims
-        row = {"name": value.name, "type": kind, "shape": shape, "value": number, "fixed": fixed}
+        row = {"name": value.name, "type": kind, "shape": sizes_of(value.type)}
+        row |= {"value": dims.get(value.name, 1), "fixed": value.name in dims}
         found.append(row)
     return found
 

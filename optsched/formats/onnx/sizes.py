@@ -12,7 +12,7 @@ from optsched.errors import FormatError
 from optsched.formats.onnx.fold import Folder, run_graphs
 from optsched.formats.onnx.learned import learned_results
 from optsched.formats.onnx.loops import renamed, settle_loops
-from optsched.formats.onnx.model import first_line, subgraphs
+from optsched.formats.onnx.model import first_line, graphs_in, sizes_of, subgraphs, values_in
 from optsched.formats.onnx.sequences import sequence_bytes
 
 PROFILE: Final = "give --profile with a profile that ONNX Runtime wrote of a run"
@@ -89,8 +89,8 @@ def infer_types(model: Any, known: Mapping[str, TensorType], loaded: Any = None)
         return _infer(model, bits)
 
     # Kept before they are dropped: the file is asked again where inference fails.
-    between = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.value_info]
-    results = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.output]
+    between = [deepcopy(value) for graph in graphs_in(model.graph) for value in graph.value_info]
+    results = [deepcopy(value) for graph in graphs_in(model.graph) for value in graph.output]
     open_shapes = None if loaded is None else _open_shapes(loaded, bits)
     _drop_shapes(model.graph)
     shapes = _Shapes(model, infer)
@@ -139,7 +139,9 @@ class _Shapes:
         # Until nothing new is found: a folded value makes shapes known, and these make values
         # known.
         while True:
-            folded = self.folder.fold({name: _shape_of(x) for name, x in self.found.items()})
+            folded = self.folder.fold(
+                {name: tuple(sizes_of(x.type)) for name, x in self.found.items()}
+            )
             settled = self._branch_results()
             if loops:
                 settled |= settle_loops(self.model, self.found, self.folder.values, self._inside)
@@ -207,10 +209,6 @@ def branch_of(node: Any, name: str) -> Any:
     return next(x.g for x in node.attribute if x.name == name)
 
 
-def _shape_of(value: Any) -> tuple[int, ...]:
-    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-
-
 def _infer(model: Any, bits: Mapping[int, int], *, follow: bool = True) -> dict[str, Any]:
     """Return the values whose types inference knows, by name; `follow` numbers of shapes."""
     found: dict[str, Any] = {}
@@ -231,7 +229,7 @@ def _inferred(model: Any, *, follow: bool) -> Iterator[Any]:
         made = infer_shapes(model, check_type=False, strict_mode=False, data_prop=follow)
     except Exception as error:  # whatever a hostile model raises inside of onnx
         raise FormatError(f"cannot infer shapes: {first_line(error)}") from None
-    return _values(made.graph)
+    return values_in(made.graph)
 
 
 def _open_shapes(model: Any, bits: Mapping[int, int]) -> dict[str, Shape]:
@@ -244,7 +242,9 @@ def _open_shapes(model: Any, bits: Mapping[int, int]) -> dict[str, Shape]:
     shapes = _Shapes(model, lambda model: _infer(model, bits, follow=False))
     shapes.settle(loops=False)
     given = {
-        dim.dim_param for value in _values(model.graph) for dim in value.type.tensor_type.shape.dim
+        dim.dim_param
+        for value in values_in(model.graph)
+        for dim in value.type.tensor_type.shape.dim
     }
     found: dict[str, Shape | None] = {}
     for value in _inferred(model, follow=False):
@@ -294,23 +294,10 @@ def _weight_types(graph: Any, bits: Mapping[int, int]) -> dict[str, TensorType]:
     """Return the types of the initializers of a graph and its subgraphs, by name."""
     return {
         tensor.name: TensorType(bits[tensor.data_type], tuple(tensor.dims))
-        for each in _graphs(graph)
+        for each in graphs_in(graph)
         for tensor in each.initializer
         if tensor.data_type in bits and min(tensor.dims, default=0) >= 0
     }
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    """Return a graph and its subgraphs, at any depth."""
-    yield graph
-    for node in graph.node:
-        for inner in subgraphs(node):
-            yield from _graphs(inner)
-
-
-def _values(graph: Any) -> Iterator[Any]:
-    for each in _graphs(graph):
-        yield from (*each.value_info, *each.input, *each.output)
 
 
 def _declare(graph: Any, values: Mapping[str, Any]) -> None:
@@ -325,7 +312,7 @@ def _declare(graph: Any, values: Mapping[str, Any]) -> None:
 
 def _drop_shapes(graph: Any) -> None:
     """Forget the shapes of all values but graph inputs."""
-    for each in _graphs(graph):
+    for each in graphs_in(graph):
         del each.value_info[:]
         for value in each.output:
             if value.type.HasField("tensor_type"):
@@ -335,7 +322,7 @@ def _drop_shapes(graph: Any) -> None:
 
 def _repeat_inputs(graph: Any) -> None:
     """Give outputs that are inputs of a graph the inputs' types."""
-    for each in _graphs(graph):
+    for each in graphs_in(graph):
         given = {value.name: value for value in each.input}
         for value in each.output:
             if value.name in given:

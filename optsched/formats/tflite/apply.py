@@ -12,7 +12,7 @@ tensorflow/lite/micro/docs/memory_management.md of https://github.com/tensorflow
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from optsched.errors import FormatError
@@ -186,7 +186,12 @@ def refuse_absolute_offsets(model: Any) -> None:
     for i in range(main.OperatorsLength()):
         if main.Operators(i).LargeCustomOptionsOffset() > 1:
             raise FormatError(f"op number {i} has options after the flatbuffer")
-    if OldTable(model).unknown(MODEL_FIELDS):
+    refuse_unknown([(model, MODEL_FIELDS)])
+
+
+def refuse_unknown(tables: Iterable[tuple[Any, str]]) -> None:
+    """Refuse tables with fields that the schema does not have, which a new head would lose."""
+    if any(OldTable(table).unknown(letters) for table, letters in tables):
         raise FormatError("the model has fields that this version of the schema does not know")
 
 

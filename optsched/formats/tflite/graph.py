@@ -25,6 +25,7 @@ from optsched.formats.tflite.shapes import shapes_of
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
+from optsched.runtime.bytes import round_up
 
 ALIGNMENT = 16
 """Sizes are rounded up to this, and offsets are multiples of it."""
@@ -176,7 +177,9 @@ class _TfliteGraphMaker:
         return Part(self.model, sizes, scratch, frozenset(op.number for op in self.folded))
 
     def _scratch(self, op: Operator) -> list[int]:
-        return [*map(_rounded, scratch_sizes(op, self.model.tensors, self.shapes))]
+        return [
+            round_up(size, ALIGNMENT) for size in scratch_sizes(op, self.model.tensors, self.shapes)
+        ]
 
     def _called_bytes(self, op: Operator) -> int:
         """Return the bytes that the subgraphs of an operator take while it runs."""
@@ -210,7 +213,7 @@ class _TfliteGraphMaker:
         size = ELEMENT_BYTES[tensor.type] * math.prod(self.shapes[tensor.number])
         if size > MAX_TOTAL_BYTES:
             raise FormatError(f"tensor {tensor.name!r}: {size} bytes, above the limit of 2**62")
-        return _rounded(size)
+        return round_up(size, ALIGNMENT)
 
 
 def part_of(model: Model) -> Part:
@@ -257,10 +260,6 @@ def held(source: Source, dims: Mapping[str, int] | None = None) -> int | None:
 def holds_subgraphs(model: Model) -> bool:
     """Return True if other subgraphs have tensors in the arena, also those that nothing runs."""
     return any(any(part_of(other).sizes) for other in model.others)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _constant_operators(model: Model) -> list[Operator]:

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from optsched.errors import FormatError
-from optsched.formats.tflite.apply import MODEL_FIELDS, UNPLANNED, planned, refuse_absolute_offsets
+from optsched.formats.tflite.apply import (
+    MODEL_FIELDS,
+    UNPLANNED,
+    planned,
+    refuse_absolute_offsets,
+    refuse_unknown,
+)
 from optsched.formats.tflite.head import (
     List,
     Node,
@@ -79,9 +85,7 @@ class Rewritten:
         refuse_absolute_offsets(self.model)
         tables = [(self.main, SUBGRAPH)]
         tables += [(self.main.Operators(i), OPERATOR) for i in range(len(self.old.operators))]
-        tables += [(signature, _SIGNATURE) for signature in self._signatures()]
-        if any(OldTable(table).unknown(letters) for table, letters in tables):
-            raise FormatError("the model has fields that this version of the schema does not know")
+        refuse_unknown([*tables, *((signature, _SIGNATURE) for signature in self._signatures())])
 
     def shape(self, number: int) -> tuple[int, ...]:
         """Return the shape of a tensor."""

@@ -259,6 +259,14 @@ def _concatenation(maps: _Maps, op: Operator) -> RowOp:
     return maps.row_op(op, dict.fromkeys(op.inputs, _UNPADDED))
 
 
+def _resized(maps: _Maps, op: Operator, schema: type) -> tuple[int, bool]:
+    """Return how often a resizing repeats a row, and True if it takes the centers of pixels."""
+    options = options_of(op, schema)
+    if options is not None and options.AlignCorners():
+        raise _RunsWholeError("not row-local: it aligns corners")
+    return _enlarged(maps, op), options is not None and options.HalfPixelCenters()
+
+
 def _enlarged(maps: _Maps, op: Operator) -> int:
     """Return how often a resizing repeats a row; refuse other factors."""
     height, made = maps.shape(op.inputs[0])[_ROWS], maps.shape(op.outputs[0])[_ROWS]
@@ -270,11 +278,8 @@ def _enlarged(maps: _Maps, op: Operator) -> int:
 def _nearest(maps: _Maps, op: Operator) -> RowOp:
     import tflite
 
-    options = options_of(op, tflite.ResizeNearestNeighborOptions)
-    if options is not None and options.AlignCorners():
-        raise _RunsWholeError("not row-local: it aligns corners")
-    times = _enlarged(maps, op)
-    half = np.float32(0.5 if options is not None and options.HalfPixelCenters() else 0)
+    times, centers = _resized(maps, op, tflite.ResizeNearestNeighborOptions)
+    half = np.float32(0.5 if centers else 0)
     rows = np.arange(maps.shape(op.outputs[0])[_ROWS])
     scale = np.float32(1) / np.float32(times)
     # The kernel rounds a product of floats, which is not always the row that is repeated.
@@ -286,15 +291,11 @@ def _nearest(maps: _Maps, op: Operator) -> RowOp:
 def _bilinear(maps: _Maps, op: Operator) -> RowOp:
     import tflite
 
-    options = options_of(op, tflite.ResizeBilinearOptions)
-    if options is not None and options.AlignCorners():
-        raise _RunsWholeError("not row-local: it aligns corners")
-    times = _enlarged(maps, op)
+    times, centers = _resized(maps, op, tflite.ResizeBilinearOptions)
     if times & (times - 1) or times > 512:
         # Only then are the weights of rows the same bits wherever a band begins.
         raise _RunsWholeError(f"factor {times} is not a power of two")
-    half = times > 1 and options is not None and options.HalfPixelCenters()
-    window = (times + 1, 1, times // 2) if half else (times, 1, 0)
+    window = (times + 1, 1, times // 2) if times > 1 and centers else (times, 1, 0)
     return maps.row_op(op, {op.inputs[0]: window}, RowRule.SCALED, up=times)
 
 

@@ -29,64 +29,68 @@ def scratch_sizes(op: Operator, tensors: Sequence[Tensor], shapes: Shapes) -> li
     `tensors` and `shapes` are all of its subgraph, with all open dimensions filled in.
     """
     rule = _RULES.get(op.kind)
-    if rule is None:
-        return []
-    return rule(_Operands(op, tensors, shapes))
+    return [] if rule is None else rule(Operands(op, tensors, shapes))
 
 
-class _Operands:
-    """Types and shapes of an operator's inputs and its first output; absent ones are scalars."""
+class Operands:
+    """An operator with the tensors and shapes of its subgraph; absent operands are scalars."""
 
     def __init__(self, op: Operator, tensors: Sequence[Tensor], shapes: Shapes) -> None:
-        self.op, self._tensors, self._shapes = op, tensors, shapes
+        self.op, self.tensors, self.shapes = op, tensors, shapes
 
-    def _number(self, i: int) -> int:
-        return self.op.inputs[i] if i < len(self.op.inputs) else -1
+    def operand(self, i: int) -> Tensor | None:
+        """Return an input; None for one that the operator does not have."""
+        number = self.op.inputs[i] if i < len(self.op.inputs) else -1
+        return None if number < 0 else self.tensors[number]
 
     def type(self, i: int) -> str:
-        number = self._number(i)
-        return "" if number < 0 else self._tensors[number].type
+        """Return the type of an input's elements."""
+        return tensor.type if (tensor := self.operand(i)) else ""
 
     def shape(self, i: int) -> Sequence[int]:
-        number = self._number(i)
-        return () if number < 0 else self._shapes[number]
+        """Return the shape of an input."""
+        return self.shapes[tensor.number] if (tensor := self.operand(i)) else ()
 
     def elements(self, i: int) -> int:
+        """Return the number of an input's elements."""
         return math.prod(self.shape(i))
 
     @property
-    def output_elements(self) -> int:
-        return math.prod(self._shapes[self.op.outputs[0]]) if self.op.outputs else 0
+    def output(self) -> Tensor | None:
+        """The first output."""
+        return self.tensors[self.op.outputs[0]] if self.op.outputs else None
 
     @property
-    def output_type(self) -> str:
-        return self._tensors[self.op.outputs[0]].type if self.op.outputs else ""
+    def output_elements(self) -> int:
+        """Number of the first output's elements."""
+        return math.prod(self.shapes[self.output.number]) if self.output else 0
 
 
-def _add_n(x: _Operands) -> list[int]:
-    return [_POINTER * len(x.op.inputs)] if x.output_type in ("FLOAT32", "INT8") else []
+def _add_n(x: Operands) -> list[int]:
+    adds = x.output is not None and x.output.type in ("FLOAT32", "INT8")
+    return [_POINTER * len(x.op.inputs)] if adds else []
 
 
-def _packed_filter(x: _Operands) -> list[int]:
+def _packed_filter(x: Operands) -> list[int]:
     # A filter of four-bit weights is unpacked, one weight a byte.
     return [x.elements(1)] if x.type(1) == "INT4" else []
 
 
-def _mirror_pad(x: _Operands) -> list[int]:
+def _mirror_pad(x: Operands) -> list[int]:
     return [_INT * len(x.shape(0))] * 2
 
 
-def _reduce(x: _Operands) -> list[int]:
+def _reduce(x: Operands) -> list[int]:
     return [_INT * len(x.shape(0)), _INT * x.elements(1)]
 
 
-def _mean_or_sum(x: _Operands) -> list[int]:
+def _mean_or_sum(x: Operands) -> list[int]:
     # Sums of integers are kept in 32 bits.
     sums = [_INT * x.output_elements] if x.type(0) in ("INT8", "INT16") else []
     return sums + _reduce(x)
 
 
-def _svdf(x: _Operands) -> list[int]:
+def _svdf(x: Operands) -> list[int]:
     batch = x.shape(0)[0] if x.shape(0) else 1
     filters = x.shape(1)[0] if x.shape(1) else 1
     if x.type(1) == "FLOAT32":
@@ -101,7 +105,7 @@ def _svdf_rank(op: Operator) -> int:
     return 1 if options is None else int(options.Rank())
 
 
-def _transpose_conv(x: _Operands) -> list[int]:
+def _transpose_conv(x: Operands) -> list[int]:
     kind = x.type(2)
     if kind == "INT8":
         return [4 * x.output_elements]
@@ -115,14 +119,14 @@ _LSTM_INPUT, _LSTM_HIDDEN, _LSTM_CELL = 0, 18, 19
 """Operands of UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
 
-def _lstm(x: _Operands) -> list[int]:
+def _lstm(x: Operands) -> list[int]:
     hidden = x.shape(_LSTM_HIDDEN)
     size = _CELL.get(x.type(_LSTM_CELL), 0)
     # Four gates.
     return [math.prod(hidden[:2]) * size] * 4
 
 
-def _detection_postprocess(x: _Operands) -> list[int]:
+def _detection_postprocess(x: Operands) -> list[int]:
     most, classes = (_custom_option(x.op, key) for key in ("max_detections", "num_classes"))
     boxes = x.shape(0)[1] if len(x.shape(0)) > 1 else 0
     scores = math.prod(x.shape(1)[1:3])
@@ -132,7 +136,7 @@ def _detection_postprocess(x: _Operands) -> list[int]:
     return [boxes, 4 * scores, *(boxes * size for size in each)]
 
 
-def _real_fft(x: _Operands) -> list[int]:
+def _real_fft(x: Operands) -> list[int]:
     size = {"INT16": 2, "INT32": 4, "FLOAT32": 4}.get(x.type(0), 0)
     return [size * _custom_option(x.op, "fft_length")]
 
@@ -151,19 +155,14 @@ def _custom_option(op: Operator, key: str) -> int:
     return found
 
 
-_RULES: dict[str, Callable[[_Operands], list[int]]] = {
+_RULES: dict[str, Callable[[Operands], list[int]]] = {
     "ADD_N": _add_n,
     "TFLite_Detection_PostProcess": _detection_postprocess,
     "SignalRfft": _real_fft,
-    "CONV_2D": _packed_filter,
-    "DEPTHWISE_CONV_2D": _packed_filter,
-    "FULLY_CONNECTED": _packed_filter,
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), _packed_filter),
     "MIRROR_PAD": _mirror_pad,
-    "REDUCE_MAX": _reduce,
-    "REDUCE_MIN": _reduce,
-    "REDUCE_ALL": _reduce,
-    "MEAN": _mean_or_sum,
-    "SUM": _mean_or_sum,
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL"), _reduce),
+    **dict.fromkeys(("MEAN", "SUM"), _mean_or_sum),
     "SVDF": _svdf,
     "TRANSPOSE_CONV": _transpose_conv,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from optsched.formats.format import Source
 from optsched.formats.tflite.graph import ALIGNMENT, ELEMENT_BYTES
 from optsched.formats.tflite.model import Model, Operator, Tensor, options_of, read_model
-from optsched.formats.tflite.scratch import scratch_sizes
+from optsched.formats.tflite.scratch import Operands, scratch_sizes
 from optsched.model.origin import ArenaTail
+from optsched.runtime.bytes import round_up
 
 POINTERS = (4, 8)
 """Bytes of a pointer: of a microcontroller, and of the Python package's interpreter."""
@@ -89,7 +90,12 @@ def operator_bytes(op: Operator, tensors: Sequence[Tensor], pointer: int) -> int
     kernel = KERNELS.get(op.kind, Kernel())
     handles = _HANDLE[wide] * len(part.scratch())
     kept = [kernel.data[wide], *kernel.kept(part, wide)]
-    return _NODE[wide] + kernel.options[wide] + handles + sum(map(_aligned, kept))
+    return (
+        _NODE[wide]
+        + kernel.options[wide]
+        + handles
+        + sum(round_up(size, ALIGNMENT) for size in kept)
+    )
 
 
 def tensor_bytes(pointer: int) -> int:
@@ -97,37 +103,24 @@ def tensor_bytes(pointer: int) -> int:
     return _ENTRY[POINTERS.index(pointer)]
 
 
-class _Part:
-    """An operator with its tensors, as the rules for its kernel read it."""
+class _Part(Operands):
+    """An operator with its tensors as the file has them, and names of resource variables."""
 
     def __init__(
         self, op: Operator, tensors: Sequence[Tensor], variables: Mapping[int, bytes] | None = None
     ) -> None:
-        self.op, self.tensors = op, tensors
+        super().__init__(op, tensors, [x.shape for x in tensors])
         self.variables = variables or {}
 
-    def _operand(self, i: int) -> Tensor | None:
-        number = self.op.inputs[i] if i < len(self.op.inputs) else -1
-        return None if number < 0 else self.tensors[number]
-
-    def type(self, i: int) -> str:
-        tensor = self._operand(i)
-        return tensor.type if tensor else ""
-
-    def shape(self, i: int) -> tuple[int, ...]:
-        tensor = self._operand(i)
-        return tensor.shape if tensor else ()
-
     def scales(self, i: int) -> int:
-        tensor = self._operand(i)
-        return tensor.scales if tensor else 0
+        return tensor.scales if (tensor := self.operand(i)) else 0
 
     @property
-    def output(self) -> Tensor:
-        return self.tensors[self.op.outputs[0]]
+    def rank(self) -> int:
+        return len(self.output.shape) if self.output else 0
 
     def scratch(self) -> list[int]:
-        return scratch_sizes(self.op, self.tensors, [x.shape for x in self.tensors])
+        return scratch_sizes(self.op, self.tensors, self.shapes)
 
 
 def _nothing(_: _Part, __: int) -> Iterator[int]:
@@ -164,7 +157,7 @@ class _Tail:
         self._each(self._parse)
         parsed, kernels = self.used, [KERNELS.get(part.op.kind, Kernel()) for part in made]
         self._each(lambda part, kernel: self._add(kernel.data[self.wide]))
-        data = sum(_aligned(kernel.data[self.wide]) for kernel in kernels)
+        data = sum(round_up(kernel.data[self.wide], ALIGNMENT) for kernel in kernels)
         self.aligned = self.used - parsed - data
         """Bytes that the alignment of the first kernel's data takes, or saves."""
         self._each(self._prepare)
@@ -174,7 +167,7 @@ class _Tail:
 
     def _add(self, size: int, alignment: int = ALIGNMENT) -> None:
         if size:
-            self.used = -(-(self.used + size) // alignment) * alignment
+            self.used = round_up(self.used + size, alignment)
 
     def _objects(self) -> None:
         for sizes in (_ALLOCATOR, _PLANNER, _INTERPRETER):
@@ -254,10 +247,6 @@ def _variables(part: Model) -> dict[int, bytes]:
     return {t: b"" if options is None else options.SharedName() or b"" for t, options in found}
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def _per_channel(axis: int) -> Callable[[_Part, int], Iterator[int]]:
     """Multipliers and shifts of each channel of the filter, for all types."""
 
@@ -291,12 +280,12 @@ def _quantized(size: Sizes) -> Callable[[_Part, int], Iterator[int]]:
 
 def _own_shape(part: _Part, _: int) -> Iterator[int]:
     """A copy of the shape of the result, which the kernel writes."""
-    yield 4 + 4 * len(part.output.shape)
+    yield 4 + 4 * part.rank
 
 
 def _reshape(part: _Part, _: int) -> Iterator[int]:
-    if -1 in part.output.shape:
-        yield 4 + 4 * len(part.output.shape)
+    if part.output and -1 in part.output.shape:
+        yield 4 + 4 * part.rank
 
 
 def _batch_matmul(part: _Part, wide: int) -> Iterator[int]:
@@ -337,28 +326,37 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(("BATCH_TO_SPACE_ND", "BROADCAST_ARGS", "BROADCAST_TO"), _TENSORS_ONLY),
     **dict.fromkeys(("CEIL", "COS", "DYNAMIC_UPDATE_SLICE", "EXP"), _TENSORS_ONLY),
     **dict.fromkeys(("EXPAND_DIMS", "FILL", "FLOOR", "FLOOR_DIV", "FLOOR_MOD"), _TENSORS_ONLY),
-    **dict.fromkeys(("LOG", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR"), _TENSORS_ONLY),
+    **dict.fromkeys(
+        ("LOG", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "READ_VARIABLE"), _TENSORS_ONLY
+    ),
     **dict.fromkeys(("MAXIMUM", "MINIMUM", "NEG", "REVERSE_V2", "ROUND"), _TENSORS_ONLY),
     **dict.fromkeys(("SIN", "SLICE", "SQRT", "SQUARE", "TRANSPOSE", "ZEROS_LIKE"), _TENSORS_ONLY),
     **dict.fromkeys(("ABS", "RSQRT"), _ABS),
     **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), _COMPARE),
     **dict.fromkeys(("LESS", "LESS_EQUAL", "NOT_EQUAL"), _COMPARE),
+    **dict.fromkeys(("DEQUANTIZE", "QUANTIZE"), Kernel(_same(32))),
     **dict.fromkeys(("MEAN", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "SUM"), _REDUCE),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
+    **dict.fromkeys(("PAD", "PADV2"), Kernel(_same(56))),
+    **dict.fromkeys(("LOGISTIC", "TANH"), Kernel(_same(16))),
+    **dict.fromkeys(("IF", "WHILE"), Kernel(_same(8), _same(8))),
+    **dict.fromkeys(("CAST", "PACK", "UNPACK"), Kernel(options=_same(8))),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "SHAPE", "SPLIT", "SPLIT_V"), Kernel(options=_same(4))),
+    **dict.fromkeys(
+        ("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), Kernel(options=_same(4), kept=_own_shape)
+    ),
+    **dict.fromkeys(
+        ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), Kernel(options=_same(2), alignment=_BYTES)
+    ),
     "ADD": Kernel(_same(60), _same(8)),
     "ADD_N": Kernel(kept=_quantized(_same(40))),
-    "ARG_MAX": Kernel(options=_same(4)),
-    "ARG_MIN": Kernel(options=_same(4)),
     "BATCH_MATMUL": Kernel((16, 32), _same(3), _BYTES, _batch_matmul),
     "ASSIGN_VARIABLE": Kernel((0, 4)),
     "CALL_ONCE": Kernel(_same(8), _same(4)),
-    "CAST": Kernel(options=_same(8)),
     "CONCATENATION": Kernel((24, 80), _same(8)),
     "CONV_2D": Kernel((56, 80), _same(28), kept=_per_channel(0)),
     "CUMSUM": Kernel((0, 0), _same(2), _BYTES, _quantized(_same(36))),
-    "DEPTH_TO_SPACE": Kernel(options=_same(4), kept=_own_shape),
     "DEPTHWISE_CONV_2D": Kernel((56, 80), _same(28), kept=_per_channel(3)),
-    "DEQUANTIZE": Kernel(_same(32)),
     "DIV": Kernel(_same(28), _same(4)),
     "ELU": Kernel(_same(256)),
     "EMBEDDING_LOOKUP": Kernel(kept=_embedding),
@@ -366,43 +364,27 @@ KERNELS: dict[str, Kernel] = {
     "GATHER": Kernel(options=_same(8), kept=_own_shape),
     "GATHER_ND": Kernel(kept=_own_shape),
     "HARD_SWISH": Kernel(_same(20)),
-    "IF": Kernel(_same(8), _same(8)),
     "L2_NORMALIZATION": Kernel(_same(4), _same(4)),
     "L2_POOL_2D": Kernel(options=_same(40), kept=_own_shape),
     "LEAKY_RELU": Kernel(_same(24), _same(4)),
     "LOG_SOFTMAX": Kernel(kept=_quantized((28, 40))),
-    "LOGISTIC": Kernel(_same(16)),
     "MIRROR_PAD": Kernel(_same(20), _same(4)),
     "MUL": Kernel(_same(36), _same(4)),
-    "PACK": Kernel(options=_same(8)),
-    "PAD": Kernel(_same(56)),
-    "PADV2": Kernel(_same(56)),
     "PRELU": Kernel(_same(28)),
-    "QUANTIZE": Kernel(_same(32)),
-    "READ_VARIABLE": _TENSORS_ONLY,
     "RELU": Kernel(_same(28)),
     "RELU6": Kernel(_same(8)),
     "RESHAPE": Kernel(options=_same(36), kept=_reshape),
-    "RESIZE_BILINEAR": Kernel(options=_same(2), alignment=_BYTES),
-    "RESIZE_NEAREST_NEIGHBOR": Kernel(options=_same(2), alignment=_BYTES),
     "SELECT_V2": Kernel(_same(1)),
-    "SHAPE": Kernel(options=_same(4)),
     "SOFTMAX": Kernel((56, 80), _same(4), kept=_softmax),
     "SPACE_TO_BATCH_ND": Kernel(_same(4)),
-    "SPACE_TO_DEPTH": Kernel(options=_same(4), kept=_own_shape),
-    "SPLIT": Kernel(options=_same(4)),
-    "SPLIT_V": Kernel(options=_same(4)),
     "SQUARED_DIFFERENCE": Kernel(_same(112)),
     "SQUEEZE": Kernel(options=_same(36)),
     "STRIDED_SLICE": Kernel(_same(84), _same(24)),
     "SUB": Kernel(_same(52), _same(8)),
     "SVDF": Kernel(_same(36), _same(12)),
     "TFLite_Detection_PostProcess": Kernel(_same(112)),
-    "TANH": Kernel(_same(16)),
     "TRANSPOSE_CONV": Kernel((72, 88), _same(20), kept=_per_channel(0)),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Kernel(_same(688), _same(16)),
-    "UNPACK": Kernel(options=_same(8)),
     "VAR_HANDLE": Kernel(_same(4), (8, 16), POINTERS),
-    "WHILE": Kernel(_same(8), _same(8)),
 }
 """Kernels of TFLite Micro by the kind of operator."""

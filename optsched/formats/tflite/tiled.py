@@ -77,7 +77,7 @@ class _Writer:
         self.new.offsets = {number: at for number, at in pairs if at is not None}
         if max(self.new.offsets.values(), default=0) >= 2**31:
             raise FormatError("an offset does not fit the format's 32 bits")
-        self.new.notes[TILED_NAME] = json.dumps(self._stages()).encode()
+        self.new.notes[TILED_NAME] = json.dumps(tiled.stage_rows()).encode()
         for op in made.folded:
             self._add_row(op.kind, op.inputs, op.outputs, self._fields(op))
         for v in plan.order:
@@ -179,7 +179,7 @@ class _Writer:
         begin, size = [0] * rank, [-1] * rank
         begin[_ROWS], size[_ROWS] = part.first - outer.first, part.rows
         inputs = [self.known[source], self._constant(begin, [rank]), self._constant(size, [rank])]
-        version = {"INT16": 4, "BOOL": 2}.get(self._type(source), 2)
+        version = 4 if self._type(source) == "INT16" else 2
         self._add_made("SLICE", version, inputs, self.known[result], Table({}))
 
     def _add_join(self, op: TiledOp) -> None:
@@ -215,14 +215,3 @@ class _Writer:
     def _type(self, t: int) -> str:
         name = self.made.graph.buffers[self.tiled.tensors[t].buffer].name
         return self.made.model.tensors[self.made.tensors[name]].type
-
-    def _stages(self) -> list[dict[str, Any]]:
-        names = [op.name for op in self.made.graph.ops]
-        return [
-            {
-                "ops": [names[v] for v in stage.ops],
-                "bands": stage.bands,
-                "upwards": stage.upwards,
-            }
-            for stage in self.tiled.tiling.stages
-        ]

@@ -39,6 +39,7 @@ from optsched.model.pools import Pool
 from optsched.plugins.executorch.program import FixedOrderError, ProgramGraph, reorder
 from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
+from optsched.runtime.bytes import round_up
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
@@ -159,7 +160,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
     def _sizes(self, module: Any, signature: Any) -> dict[Any, int]:
         """Return the bytes of each planned storage, by the tensor that owns it."""
         return {
-            spec: _round_up(spec.nbytes(), self.alignment)
+            spec: round_up(spec.nbytes(), self.alignment)
             for spec in self._specs(module, signature)
             # A tensor inside another one's storage has no bytes of its own.
             if spec.storage_base is None
@@ -226,7 +227,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         for part in packed.packed:
             memory_id = int(part.pool.name)
             first = reserved[memory_id] if memory_id < len(reserved) else 0
-            first = _round_up(first, alignment)
+            first = round_up(first, alignment)
             if part.result.offsets is None or not len(part.ids):
                 continue
             _extend(result.bufsizes, memory_id)
@@ -311,7 +312,3 @@ def _inside(spec: Any, placed: Mapping[Any, SpecAllocResult]) -> SpecAllocResult
 
 def _extend(sizes: list[int], number: int) -> None:
     sizes.extend([0] * (number + 1 - len(sizes)))
-
-
-def _round_up(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment

@@ -17,10 +17,14 @@ from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import inner, kernel
 from optsched.solver.tiling.kernels import (
     StageArrays,
+    clear_rows,
     find_rows,
     is_direct,
+    made_size,
+    mark_inputs,
     note_last_uses,
     read_rows,
+    result_bytes,
     rows_bytes,
     run_bytes,
 )
@@ -69,8 +73,8 @@ def anchored_loads(
         stage = ops[ptr[first + row] : ptr[first + row + 1]]
         for k in range(len(stage)):
             maker[arrays.ops[2, stage[k]]] = k
-        for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
-            dies[b if b >= 0 else -1 - b] = 1 if b >= 0 else 2
+        inputs = dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]
+        mark_inputs(inputs, dies, True)
         note_last_uses(arrays, stage, maker, until)
         for c in range(len(counts)):
             if found[row, c, 0] < 0:
@@ -85,8 +89,7 @@ def anchored_loads(
                 )
         for v in stage:
             maker[arrays.ops[2, v]] = -1
-        for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
-            dies[b if b >= 0 else -1 - b] = 0
+        mark_inputs(inputs, dies, False)
 
 
 @inner
@@ -94,9 +97,7 @@ def find_edges(
     arrays: StageArrays, stage: IntArray, count: int, given: IntArray, edges: IntArray
 ) -> None:
     """Write the edges of the rows that are read of each buffer."""
-    for v in stage:
-        for i in range(arrays.ops[8, v], arrays.ops[9, v]):
-            edges[arrays.maps[0, i], 0], edges[arrays.maps[0, i], 1] = 1 << 60, 0
+    clear_rows(arrays, stage, edges)
     for band in range(count):
         for k in range(len(stage)):
             for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
@@ -121,18 +122,13 @@ def fullest(
 ) -> int:
     """Return the most anchored bytes of the bands; `way` is 0 from the first, 1 from the last."""
     top = len(stage) - 1
-    y = arrays.ops[2, stage[top]]
-    height, width, size = arrays.buffers[0, y], arrays.buffers[1, y], arrays.buffers[2, y]
-    for k in range(top + 1):
-        for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
-            window[arrays.maps[0, i], 0], window[arrays.maps[0, i], 1] = 1 << 60, 0
+    height = arrays.buffers[0, arrays.ops[2, stage[top]]]
+    clear_rows(arrays, stage, window)
     inputs = enough = np.int64(0)
     for turn in range(count):
         # The band that runs last comes first here.
         band = turn if way else count - 1 - turn
-        low, high = band * height // count, (band + 1) * height // count
-        before = size - high * width if high < height else 0
-        result = before if way else low * width
+        result = result_bytes(arrays, stage[top], band, count, way)
         own = rows_bytes(arrays, stage[top], band, count)
         direct = is_direct(band, count, height, made[band, top])
         places[0, top + 1] = inputs
@@ -165,7 +161,7 @@ def anchored_bytes(
 
     Sides alternate from either one (`rule` 0 and 1), or the nearer one is taken (2).
     """
-    top, unit, most, side = len(stage) - 1, arrays.rounding, 0, rule % 2
+    top, most, side = len(stage) - 1, 0, rule % 2
     alive = 0
     for k in range(top + (1 if direct else 2)):
         # The step after the last op copies the good rows into the result.
@@ -187,8 +183,7 @@ def anchored_bytes(
             v = stage[k]
             scratch = run_bytes(arrays, v, made[k])
             if k < top or not direct:
-                size = (made[k, 1] - made[k, 0]) * arrays.buffers[1, arrays.ops[2, v]]
-                size = (size + unit - 1) // unit * unit
+                size = made_size(arrays, v, made[k])
                 # The rows of the result that are written while it lives.
                 is_late = until[k] >= top if direct else k == top
                 start = max(low, result + own) if is_late else low

@@ -65,8 +65,20 @@ def hide_useless(ends: IntArray, start: IntArray, load: IntArray, tail: IntArray
                 break
 
 
+class Lines:
+    """Arcs between positions."""
+
+    arcs: Arcs
+    """The arcs."""
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """Shape `(arcs,)`: number of the position where each ends."""
+        return np.repeat(np.arange(len(self.arcs.ptr) - 1), np.diff(self.arcs.ptr))
+
+
 @dataclass(frozen=True)
-class Network:
+class Network(Lines):
     """Positions and arcs of a graph.
 
     Loads of arcs grow while a search learns that bytes cannot be packed (:meth:`raise_load`).
@@ -90,11 +102,6 @@ class Network:
     """True if every stage with every count is there."""
     raised: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """Bytes added to the load of a stage with a count in a direction."""
-
-    @cached_property
-    def ends(self) -> IntArray:
-        """Shape `(arcs,)`: number of the position where each ends."""
-        return np.repeat(np.arange(len(self.arcs.ptr) - 1), np.diff(self.arcs.ptr))
 
     def raise_load(self, stage: int, count: int, way: int, by: int) -> None:
         """Add bytes to the load of a stage in a direction, wherever it begins."""

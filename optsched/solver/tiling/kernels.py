@@ -46,12 +46,51 @@ def is_direct(band: int, count: int, height: int, made: IntArray) -> bool:
 
 
 @inner
+def rounded(arrays: StageArrays, bytes_: int) -> int:
+    """Return bytes as the runtime reserves them."""
+    unit = arrays.rounding
+    return int((bytes_ + unit - 1) // unit * unit)
+
+
+@inner
+def made_size(arrays: StageArrays, v: int, made: IntArray) -> int:
+    """Return the bytes of the rows that a run makes."""
+    return rounded(arrays, (made[1] - made[0]) * arrays.buffers[1, arrays.ops[2, v]])
+
+
+@inner
+def mark_inputs(inputs: IntArray, dies: IntArray, marked: bool) -> None:
+    """Mark the inputs that die: 1, or 2 if ops outside of the stage have read them before."""
+    for b in inputs:
+        dies[b if b >= 0 else -1 - b] = (1 if b >= 0 else 2) if marked else 0
+
+
+@inner
+def clear_rows(arrays: StageArrays, stage: IntArray, rows: IntArray) -> None:
+    """Set the rows of all that a stage reads to none: they begin after their end."""
+    for v in stage:
+        for i in range(arrays.ops[8, v], arrays.ops[9, v]):
+            rows[arrays.maps[0, i], 0], rows[arrays.maps[0, i], 1] = 1 << 60, 0
+
+
+@inner
+def result_bytes(arrays: StageArrays, v: int, band: int, count: int, way: int) -> int:
+    """Return the bytes of the result of op `v` that the bands before one have made."""
+    y = arrays.ops[2, v]
+    height, width, size = arrays.buffers[0, y], arrays.buffers[1, y], arrays.buffers[2, y]
+    high = (band + 1) * height // count
+    # Upwards they are those below, downwards those above, with what rounds the result up.
+    if way:
+        return int(size - high * width if high < height else 0)
+    return int(band * height // count * width)
+
+
+@inner
 def run_bytes(arrays: StageArrays, v: int, made: IntArray) -> int:
     """Return the bytes of workspace of a run."""
     bytes_ = arrays.ops[4, v] + arrays.ops[5, v] * (made[1] - made[0])
-    unit = arrays.rounding
     # Most kernels have none, and a division is slow.
-    return int((bytes_ + unit - 1) // unit * unit) if bytes_ else 0
+    return rounded(arrays, bytes_) if bytes_ else 0
 
 
 @inner
@@ -167,14 +206,11 @@ def made_bytes(
     change: IntArray,
 ) -> int:
     """Return the bytes that a band has made when its last op runs; write the changes by op."""
-    top, unit, here = len(stage) - 1, arrays.rounding, 0
+    top, here = len(stage) - 1, 0
     for k in range(top + 2):
         change[k] = 0
     for k in range(top if direct else top + 1):
-        v = stage[k]
-        rows = made[band, k, 1] - made[band, k, 0]
-        bytes_ = rows * arrays.buffers[1, arrays.ops[2, v]]
-        bytes_ = (bytes_ + unit - 1) // unit * unit
+        bytes_ = made_size(arrays, stage[k], made[band, k])
         change[k] += bytes_
         change[until[k] + 1] -= bytes_
     for k in range(top + 1):

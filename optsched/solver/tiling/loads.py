@@ -31,11 +31,15 @@ from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import inner, kernel
 from optsched.solver.tiling.kernels import (
     StageArrays,
+    clear_rows,
     find_rows,
     is_direct,
     made_bytes,
+    made_size,
+    mark_inputs,
     note_last_uses,
     read_rows,
+    result_bytes,
     rows_bytes,
     run_bytes,
 )
@@ -164,13 +168,6 @@ def gather(
 
 
 @inner
-def mark_inputs(inputs: IntArray, dies: IntArray, marked: bool) -> None:
-    """Mark the inputs that die: 1, or 2 if ops outside of the stage have read them before."""
-    for b in inputs:
-        dies[b if b >= 0 else -1 - b] = (1 if b >= 0 else 2) if marked else 0
-
-
-@inner
 def find_runs(
     arrays: StageArrays,
     group: IntArray,
@@ -270,9 +267,7 @@ def find_edges(
     arrays: StageArrays, readers: IntArray, place: IntArray, runs: Runs, edges: IntArray
 ) -> None:
     """Write the edges of the rows that are read of each input."""
-    for v in readers:
-        for i in range(arrays.ops[8, v], arrays.ops[9, v]):
-            edges[arrays.maps[0, i], 0], edges[arrays.maps[0, i], 1] = 1 << 60, 0
+    clear_rows(arrays, readers, edges)
     for v in readers:
         for i in range(arrays.ops[8, v], arrays.ops[9, v]):
             b, j = arrays.maps[0, i], i - arrays.ops[8, v]
@@ -294,12 +289,12 @@ def sum_made(
     here: IntArray,
 ) -> None:
     """Write by band and place, up to `late`, what the band has made, with workspace and result."""
-    top, unit = len(stage) - 1, arrays.rounding
-    y = arrays.ops[2, stage[top]]
+    top = len(stage) - 1
+    height = arrays.buffers[0, arrays.ops[2, stage[top]]]
     for band in range(count):
         for k in range(late + 2):
             change[k] = 0
-        direct = is_direct(band, count, arrays.buffers[0, y], runs.made[band, place[stage[top]]])
+        direct = is_direct(band, count, height, runs.made[band, place[stage[top]]])
         total = np.int64(0)
         for k in range(late + 1):
             v = stage[k]
@@ -309,8 +304,7 @@ def sum_made(
             if direct and k == top:
                 more += rows_bytes(arrays, v, band, count)
             else:
-                bytes_ = (made[1] - made[0]) * arrays.buffers[1, arrays.ops[2, v]]
-                bytes_ = (bytes_ + unit - 1) // unit * unit
+                bytes_ = made_size(arrays, v, made)
                 total += bytes_
                 change[min(spot[until[place[v]]], late) + 1] -= bytes_
             here[band, k] = total + more
@@ -331,25 +325,19 @@ def fullest(
     window: IntArray,
 ) -> int:
     """Return the most live bytes of the runs; `way` is 0 from the first band, 1 from the last."""
-    top, unit = len(stage) - 1, arrays.rounding
-    y = arrays.ops[2, stage[top]]
-    height, width, size = arrays.buffers[0, y], arrays.buffers[1, y], arrays.buffers[2, y]
-    for k in range(late + 1):
-        for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
-            window[arrays.maps[0, i], 0], window[arrays.maps[0, i], 1] = 1 << 60, 0
+    top = len(stage) - 1
+    height = arrays.buffers[0, arrays.ops[2, stage[top]]]
+    clear_rows(arrays, stage[: late + 1], window)
     most = inputs = np.int64(0)
     for turn in range(count):
         # The band that runs last comes first here.
         band = turn if way else count - 1 - turn
-        low, high = band * height // count, (band + 1) * height // count
-        before = size - high * width if high < height else 0
-        result = before if way else low * width
+        result = result_bytes(arrays, stage[top], band, count, way)
         made = runs.made[band, place[stage[top]]]
         if not is_direct(band, count, height, made):
             # The step that copies the good rows; all that the band read is dead.
-            bytes_ = ((made[1] - made[0]) * width + unit - 1) // unit * unit
             own = rows_bytes(arrays, stage[top], band, count)
-            most = max(most, inputs + result + own + bytes_)
+            most = max(most, inputs + result + own + made_size(arrays, stage[top], made))
         if late < top:
             most = max(most, inputs + result + runs.live[band, place[stage[late + 1]]])
         for k in range(late, -1, -1):

@@ -14,13 +14,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.runtime.clock import Clock
-from optsched.solver.tiling.arcs import OPS, OUT_OF_REACH, Arcs
+from optsched.solver.tiling.arcs import OPS, OUT_OF_REACH, Lines
 from optsched.solver.tiling.labels import FAR, MOST_LABELS, Bounds, Labels, extend, narrowest, to_go
 
 
@@ -57,18 +56,6 @@ class Branch:
 
 
 NO_BRANCH = Branch()
-
-
-class Lines(Protocol):
-    """Arcs, with the number of the position where each ends."""
-
-    @property
-    def arcs(self) -> Arcs:
-        """The arcs."""
-
-    @property
-    def ends(self) -> IntArray:
-        """Shape `(arcs,)`."""
 
 
 @dataclass
@@ -183,12 +170,12 @@ class Paths:
             at = min(max(path.load for path in found) - 1, size - self.tail)
         return best
 
-    def sweep(self, load: int, total: int = FAR, extra: int = FAR) -> Iterator[list[Path]]:
+    def sweep(self, load: int, total: int = FAR) -> Iterator[list[Path]]:
         """Yield the best paths for each load, downwards; stop at the end of the time."""
         front = np.zeros((2, 0), np.int64)
         known: list[tuple[int, int]] = []
         while not self.clock.expired():
-            found = self.within(load, total, extra, front)
+            found = self.within(load, total, front=front)
             if not found:
                 return
             yield found

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from optsched.model.arrays import BoolArray, IntArray
 from optsched.runtime.clock import Clock
-from optsched.solver.tiling.arcs import OUT_OF_REACH, Arcs, Network
+from optsched.solver.tiling.arcs import OUT_OF_REACH, Arcs, Lines, Network
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.paths import Path
 from optsched.solver.tiling.variants import anchored
@@ -30,7 +29,7 @@ MEASURE_SHARE = 0.3
 
 
 @dataclass(frozen=True)
-class Sides:
+class Sides(Lines):
     """The arcs of a network by the end of the slab at which they begin."""
 
     net: Network
@@ -44,11 +43,6 @@ class Sides:
     live: IntArray
     """`anchored` and `live`: shape `(arcs,)`: bytes of the known packing, and live bytes, which
     other packings may meet."""
-
-    @cached_property
-    def ends(self) -> IntArray:
-        """Shape `(arcs,)`: number of the position where each ends."""
-        return np.repeat(np.arange(len(self.arcs.ptr) - 1), np.diff(self.arcs.ptr))
 
     def relax(self, by: int) -> None:
         """Let packings be found that are smaller than the known ones by at most some bytes."""

@@ -6,7 +6,7 @@ their packing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from optsched.errors import UsageError
 from optsched.joint.oracle import WORK_PER_SECOND
@@ -86,19 +86,7 @@ class _Answer:
 
     def result(self) -> TilingResult:
         tiler, reason = self.tiler, StopReason.EXHAUSTED
-        draft = TilingResult(
-            rows=tiler.rows,
-            tail=tiler.tail,
-            bands=tiler.bands,
-            objective=tiler.objective,
-            capacity=self.capacity,
-            extra=None,
-            untiled=tiler.untiled,
-            best=None,
-            front=(),
-            bound=0,
-        )
-        most = None if self.extra is None else int(self.extra * draft.rows.cost)
+        most = None if self.extra is None else int(self.extra * tiler.rows.cost)
         self.found = (tiler.untiled,)
         try:
             self._ask(most)
@@ -108,15 +96,18 @@ class _Answer:
             if tiler.clock.expired():
                 reason = tiler.clock.limit_reason()
         obstacle = self._obstacle()
-        bound = max(self.bound or 0, obstacle.bound + tiler.counted.model)
-        name = tiler.rows.graph.ops[obstacle.op].name if obstacle.op >= 0 else ""
-        return replace(
-            draft,
+        return TilingResult(
+            rows=tiler.rows,
+            tail=tiler.tail,
+            bands=tiler.bands,
+            objective=tiler.objective,
+            capacity=self.capacity,
             extra=most,
+            untiled=tiler.untiled,
             best=self.best,
             front=self.found,
-            bound=bound,
-            obstacle=name,
+            bound=max(self.bound or 0, obstacle.bound + tiler.counted.model),
+            obstacle=tiler.rows.graph.ops[obstacle.op].name if obstacle.op >= 0 else "",
             stop_reason=reason,
             seconds=tiler.clock.seconds(),
         )

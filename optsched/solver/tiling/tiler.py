@@ -72,10 +72,8 @@ class Tiler:
         self.reason.raise_if_interrupted()
         lattice = Lattice(self.rows)
         if lattice.positions is None:
-            order = [
-                op.op for op in map(self.untiled.tiled.ops.__getitem__, self.untiled.plan.order)
-            ]
-            lattice = Lattice(self.rows, tuple(v for v in order if v is not None))
+            ops = [self.untiled.tiled.ops[k].op for k in self.untiled.plan.order]
+            lattice = Lattice(self.rows, tuple(v for v in ops if v is not None))
             self.exact = False
         self.net: Network = network(
             lattice, self.bands, self.counted, self.clock, self.untiled.head

@@ -36,6 +36,7 @@ from optsched.formats.hlo.allocation.walks import count_thread_local
 from optsched.formats.hlo.shapes import leaves
 from optsched.formats.hlo.text import HloModule, parse_module
 from optsched.model.arrays import IntArray
+from optsched.runtime.bytes import round_up
 
 ALIGNMENT = 64
 
@@ -90,7 +91,7 @@ class Assignment:
         total = 0
         for size in _temporary_last(self._allocations()):
             # The alignment comes before each allocation, not after the last.
-            total = _round_up(total) + size
+            total = round_up(total, ALIGNMENT) + size
         return total
 
     def _allocations(self) -> list[int | None]:
@@ -308,13 +309,9 @@ def _packed_bytes(
         for begin, end in taken:
             if begin - at >= size and (hole is None or begin - at < hole[0]):
                 hole = begin - at, at
-            at = max(at, _round_up(end))
+            at = max(at, round_up(end, ALIGNMENT))
         offset[i] = at if hole is None else hole[1]
     return max(offset[i] + blocks[i].size for i in turn)
-
-
-def _round_up(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 MOST_INSTRUCTIONS: Final = 20_000
