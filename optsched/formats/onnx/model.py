@@ -225,7 +225,7 @@ def sizes_of(kind: Any) -> list[int]:
 
 
 def attribute_of(node: Any, name: str, field: str, default: Any) -> Any:
-    """Return a field of a node's attribute, or the default where it has none of this name."""
+    """Return a field of a node's attribute, or the default without one of this name."""
     return next((getattr(x, field) for x in node.attribute if x.name == name), default)
 
 
