@@ -28,8 +28,12 @@ from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted
 from optsched.solver.recompute.result import RecomputeResult
 
-TAKEN_BACK = 12
-"""Most splits with fewer repeats that are lowered and simulated."""
+TAKEN_BACK, LOOKED_AT = 12, 200
+"""Most splits with fewer repeats that are lowered and simulated, and most that are measured as
+ops."""
+UNLIKELY = 1.1
+"""Part of the budget above which a plan with fewer repeats is not simulated: its bytes by the ratio
+of simulated to planned bytes of the plan that fits."""
 
 
 class Answer(NamedTuple):
@@ -125,23 +129,28 @@ def _settle(search: SplitSearch, chosen: Tried) -> Tried:
 
 def _with_fewer_repeats(search: SplitSearch, chosen: Tried) -> Tried:
     """Return the split after those of its repeats that cost something are taken back."""
-    best, graph = chosen, chosen.result.graph
+    best, graph, left = chosen, chosen.result.graph, TAKEN_BACK
+    planned, used = chosen.result.peak or 0, 0 if chosen.memory is None else chosen.memory.used
 
     def fits(sequence: tuple[int, ...]) -> bool:
-        nonlocal best
-        if search.clock.expired():
+        nonlocal best, left
+        if search.clock.expired() or not left:
             return False
         checked = check_runs(graph, sequence)
+        # Lowering takes seconds, and most bytes of ops are bytes of the step as well.
+        if checked.peak * used > UNLIKELY * search.budget * planned:
+            return False
+        left -= 1
         made = replace(best.result, sequence=sequence, extra=checked.extra, peak=checked.peak)
         row = _take_better(search, best, made)
         is_better, best = row is not best, row
         return is_better
 
-    # Lowering takes seconds, and few repeats can go where nearly all bytes are used.
-    is_near = chosen.memory is not None and chosen.memory.used >= CLOSE * search.budget
+    # Few repeats can go where nearly all bytes are used.
+    is_near = used >= CLOSE * search.budget
     if chosen.result.extra and not is_near:
         costs = [op.cost for op in graph.ops]
-        take_back(chosen.result.sequence or (), costs, fits, TAKEN_BACK)
+        take_back(chosen.result.sequence or (), costs, fits, LOOKED_AT)
     return best
 
 

@@ -228,16 +228,27 @@ class SplitSearch:
         return known
 
     def _ratio_aim(self, model: Model, cuts: bool) -> int:
-        """Return the bytes to plan by the ratio of the nearest planned peak that was simulated."""
-        same = [row for row in self.tried if row.what == model.what]
-        rows = self._simulated_peaks(model) + [
-            (row.result.peak or 0, row.memory) for row in same if row.memory is not None
+        """Return the bytes to plan by the ratio of planned to simulated bytes of a known split.
+
+        It is the plan of the nearest peak. Before the first plan of a graph it is one of the other
+        graph, whose repeats are nearer to those that follow than PyTorch's.
+        """
+        own = [row for row in self.tried if row.what == model.what]
+        rows = self._simulated_peaks(model) if own or not self.tried else []
+        rows += [
+            (row.result.peak or 0, row.memory)
+            for row in own or self.tried
+            if row.memory is not None
         ]
         if not rows:
             return self.budget
-        peak, memory = min(rows, key=lambda row: abs(row[0] - self.budget))
+        if not own and self.tried:
+            # Bytes of another graph's plans are compared as simulated.
+            peak, memory = min(rows, key=lambda row: abs(_simulated(row[1], cuts) - self.budget))
+        else:
+            peak, memory = min(rows, key=lambda row: abs(row[0] - self.budget))
         # The ratio of planned to simulated bytes changes little between plans of one graph.
-        return int(self.budget * peak / max(1, memory.peak if cuts else memory.whole))
+        return int(self.budget * peak / max(1, _simulated(memory, cuts)))
 
     def _simulated_peaks(self, model: Model) -> list[tuple[int, StepMemory]]:
         """Return peaks of PyTorch's splits that were simulated, as ops and as simulated."""
@@ -288,6 +299,10 @@ class SplitSearch:
             return peak
         near, memory = min(rows, key=lambda row: abs(row[0] - peak))
         return peak * memory.peak // max(1, near)
+
+
+def _simulated(memory: StepMemory, cuts: bool) -> int:
+    return memory.peak if cuts else memory.whole
 
 
 def next_budget(aim: int, low: int, high: int) -> int:
