@@ -31,10 +31,10 @@ MOST_LINES = {
     "optsched/model": 9_157,
     "optsched/ordering": 9_470,
     "optsched/packing": 3_999,
-    "optsched/plugins": 11_691,
+    "optsched/plugins": 12_087,
     "optsched/reports": 5_927,
     "optsched/runtime": 3_620,
-    "optsched/solver": 13_642,
+    "optsched/solver": 13_661,
     "optsched/store": 2_695,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

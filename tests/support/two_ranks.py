@@ -10,6 +10,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -21,13 +23,18 @@ from torch._inductor.utils import fresh_cache
 
 from optsched import plugins
 from optsched.plugins.inductor import options
-from optsched.plugins.inductor.recompute import partition
+from optsched.plugins.inductor.recompute import partition, step_plan
 from tests.support.compiled_memory import QUICK_KERNELS
 from tests.support.distributed_programs import Averaged
 
 PEAK = 700_000
-WAIT = 30.0
-"""Seconds that the process group waits."""
+STEPS: dict[str, Any] = {"regions": 1_250_000, "late": 1_450_000, "min": "min"}
+"""Peaks of programs of two compiled regions, by case."""
+WAIT, SHORT = 30.0, ("missing", "dead", "late")
+"""Seconds that the process group waits, and cases in which it waits 10."""
+LATE = 25.0
+"""Seconds for which the first rank chooses: more than 64 time limits for each region and the
+timeout of the process group."""
 
 
 def step(program: Any, rank: int) -> list[torch.Tensor]:
@@ -46,16 +53,16 @@ def run(rank: int, case: str) -> dict[str, Any]:
     torch.manual_seed(0)
     others = {"graphs": Averaged(256, 3 - rank), "shapes": Averaged(256 + 16 * rank)}
     program: Any = others.get(case) or Averaged(256)
-    if case in ("regions", "min"):
+    if case in STEPS:
         # Each half is compiled alone, and what the first one saves is live in the second one.
         program = nn.Sequential(Averaged(256, 1), Averaged(512, 1))
     found: dict[str, Any] = {"case": case, "error": "", "near": True, "answer": "", "reason": ""}
     wanted = [] if case in ("graphs", "shapes") else step(program, rank)
-    peak: Any = {"peaks": PEAK + 1_000 * rank, "regions": 1_250_000, "min": "min"}.get(case, PEAK)
+    peak: Any = {"peaks": PEAK + 1_000 * rank, **STEPS}.get(case, PEAK)
     if case == "destroyed":
         distributed.destroy_process_group()
-    how = options(peak=peak, time_limit=0.1 if case == "dead" else 2, measure=True)
-    if case in ("regions", "min"):
+    how = options(peak=peak, time_limit=0.1 if case in ("dead", "late") else 2, measure=True)
+    if case in STEPS:
         compiled: Any = nn.Sequential(*(torch.compile(half, options=how) for half in program))
     else:
         compiled = torch.compile(program, options=how)
@@ -68,6 +75,7 @@ def run(rank: int, case: str) -> dict[str, Any]:
             "search_split",
             _die if case == "dead" and not rank else partition.search_split,
         ),
+        late() if case == "late" and not rank else nullcontext(),
     ):
         try:
             if case != "missing" or rank == 0:
@@ -85,6 +93,22 @@ def run(rank: int, case: str) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def late() -> Iterator[None]:
+    """Have this rank choose as slowly as for a step of many nodes."""
+    choose = step_plan.choose_points
+
+    def choose_late(*how: Any) -> Any:
+        time.sleep(LATE)
+        return choose(*how)
+
+    with (
+        mock.patch.object(step_plan, "search_wall", return_value=LATE),
+        mock.patch.object(step_plan, "choose_points", choose_late),
+    ):
+        yield
+
+
 def _die(*_: Any) -> Any:
     os._exit(1)
 
@@ -92,7 +116,7 @@ def _die(*_: Any) -> Any:
 def main(file: str, rank: int, cases: list[str]) -> None:
     torch.set_num_threads(1)
     store = distributed.FileStore(file, 2)
-    wait = timedelta(seconds=10 if cases[0] in ("missing", "dead") else WAIT)
+    wait = timedelta(seconds=10 if cases[0] in SHORT else WAIT)
     distributed.init_process_group("gloo", rank=rank, world_size=2, store=store, timeout=wait)
     for case in cases:
         with fresh_cache():

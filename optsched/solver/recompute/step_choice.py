@@ -120,6 +120,25 @@ class StepProblem:
         return sum(calls * front[i].extra for front, calls, i in rows)
 
 
+def room(problem: StepProblem, choice: Choice, region: int, limit: int) -> RegionPoint:
+    """Return what a split of a region may save and need within a limit, the others as chosen.
+
+    Its calls that wait at one moment share the bytes that are left. Numbers are below those of the
+    chosen split where the limit is.
+    """
+    extra, *figures = problem.fronts[region][choice[region]]
+    most = [problem.most] * 3
+    for moment in problem.moments:
+        rest = limit - moment.bytes(problem.fronts, choice)
+        waiting = sum(calls for r, calls in moment.waiting if r == region)
+        if waiting:
+            most[0] = min(most[0], figures[0] + rest // waiting)
+        if moment.running is not None and moment.running[0] == region:
+            place = 1 + moment.running[1]
+            most[place] = min(most[place], figures[place] + rest)
+    return RegionPoint(extra, *most)
+
+
 class _Model(HintedModel[Choice]):
     """One boolean per split; the peak is a variable, at most a limit if one is given."""
 

@@ -33,11 +33,16 @@ def test_all_ranks_take_the_plan_of_rank_0_and_hold_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_ranks_choose_the_splits_of_a_step_together(tmp_path: Path) -> None:
-    (first,), (second,) = run_ranks(MODULE, tmp_path, "regions")
+@pytest.mark.parametrize(("case", "peak"), [("regions", 1_250_000), ("late", 1_450_000)])
+def test_all_ranks_choose_the_splits_of_a_step_together(
+    tmp_path: Path, case: str, peak: int
+) -> None:
+    """Also if the first one takes as long as only its own plan of the step allows."""
+    (first,), (second,) = run_ranks(MODULE, tmp_path, case)
+    assert (first["seconds"] > 25) >= (case == "late")
     assert first["line"] == second["line"]
-    assert first["line"].startswith("step of 2 calls of 2 graphs: asked 1,250,000 bytes, held ")
-    assert int(re.findall(r"held ([0-9,]+)", first["line"])[0].replace(",", "")) <= 1_250_000
+    assert first["line"].startswith(f"step of 2 calls of 2 graphs: asked {peak:,} bytes, held ")
+    assert int(re.findall(r"held ([0-9,]+)", first["line"])[0].replace(",", "")) <= peak
     assert [planned for planned, _ in first["figures"]] == [
         planned for planned, _ in second["figures"]
     ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 
@@ -18,6 +20,7 @@ from torch._inductor.utils import fresh_cache  # noqa: E402
 
 from optsched import plugins  # noqa: E402
 from optsched.plugins.inductor import options  # noqa: E402
+from optsched.plugins.inductor.recompute import step_plan  # noqa: E402
 from optsched.plugins.inductor.sizes.meter import missing_counter  # noqa: E402
 from tests.support.compiled_memory import QUICK_KERNELS  # noqa: E402
 
@@ -71,12 +74,37 @@ def test_a_step_of_three_regions_holds_what_is_asked(peak: int | str) -> None:
     line = plugins.explain().splitlines()[-1]
     assert line.startswith("step of 3 calls of 2 graphs: asked "), line
     held = [int(re.findall(r"held ([0-9,]+)", x)[0].replace(",", "")) for x in (before, line)]
-    least = int(line.split()[-2].replace(",", ""))
+    least = int(re.findall(r"splits is ([0-9,]+) bytes", line)[0].replace(",", ""))
     assert held[1] <= (peak if isinstance(peak, int) else least)
     assert held[1] < held[0]
     for found in (*first, *later):
         for one, other in zip(wanted, found, strict=True):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peak", [100_000, 700_000])
+def test_an_impossible_step_is_refused_once_it_is_measured(peak: int) -> None:
+    """Be a graph impossible alone, or in the step only, its products are in the way."""
+    torch.manual_seed(0)
+    blocks = nn.ModuleList(Block(width) for width in (256, 256, 512))
+    with (
+        config.patch(QUICK_KERNELS),
+        functorch_config.patch(enable_autograd_cache=False),
+        mock.patch.object(step_plan, "split_points", side_effect=AssertionError),
+    ):
+        regions = [torch.compile(x, options=options(peak=peak, time_limit=1)) for x in blocks]
+        # What these ops save is held beside the calls, and each block alone fits the larger peak.
+        calls = [*regions[:2], torch.tanh, torch.exp, regions[2]]
+        gradients(blocks, calls)
+        begun = time.process_time()
+        for _ in range(4):
+            gradients(blocks, calls)
+        assert time.process_time() - begun < 5
+    line = plugins.explain().splitlines()[-1]
+    assert line.startswith(f"step of 3 calls of 2 graphs: asked {peak:,} bytes, held "), line
+    assert ", as no choice of splits fits: in the backward graph of " in line
+    assert re.search(r" op 'mm_\d+' alone reads and writes [0-9,]+", line)
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.inductor.scheduler_pass import EARLIER_ORDERS, SchedulerPass
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
 from optsched.plugins.inductor.wrapper.facts import Order
+from optsched.plugins.inductor.wrapper.simulate import simulate
 from optsched.runtime.clock import Clock, count_work
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits
@@ -64,7 +65,8 @@ class StepMemory(NamedTuple):
     also own the inputs that are saved: only a call tells if the program holds them. `graphs` has
     `used` of the forward and of the backward graph, and `uncut` has `whole` of both. `owned` is the
     number of bytes of inputs that the backward call was expected to own. `orders` and `cuts` are
-    those of the graphs, by digest, as they are kept for the compilation.
+    those of the graphs, by digest, as they are kept for the compilation. `at` has the op of both
+    graphs at which `uncut` is reached.
     """
 
     peak: int
@@ -78,6 +80,7 @@ class StepMemory(NamedTuple):
     owned: int = 0
     orders: Mapping[str, tuple[Order, bool]] = MappingProxyType({})
     cuts: Mapping[str, FoundCuts] = MappingProxyType({})
+    at: tuple[str, str] = ("", "")
 
 
 class _MeasuredError(BaseException):
@@ -91,6 +94,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         # The pass that will compile the nodes makes the choices here as well.
         self.rules, self.ordered = rules, ordered
         self.peak = self.whole = self.used = self.traffic = self.most = self.owned = 0
+        self.at = ""
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
         self.workspaces: dict[str, int] = {}
@@ -113,6 +117,8 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
         self.used = self.whole = self.peak = choice.highest
         self.owned = found.start
+        reached = simulate(facts, choice.order, reuse=choice.reuse).peak_at
+        self.at = _op_of(nodes, reached)
         if choice is found.best and found.least is not None:
             # What fits is compiled, and the next plan aims by the least.
             self.whole = self.peak = found.least
@@ -218,7 +224,20 @@ def simulate_step(
         owned=behind.owned,
         orders=orders,
         cuts=cuts,
+        at=(forward.at, behind.at),
     )
+
+
+def _op_of(nodes: Sequence[Any], name: str) -> str:
+    """Return the op of the graph that makes a buffer, or is a node; the name if no op does."""
+    for node in (inner for fused in nodes for inner in fused.get_nodes()):
+        names = {node.get_name(), *(made.get_name() for made in node.get_outputs())}
+        if name in names and node.node is not None:
+            made = node.node.get_origin_node() or max(
+                node.node.get_origins(), key=lambda x: x.name, default=None
+            )
+            return name if made is None else str(made.name)
+    return name
 
 
 def _fake_mode(module: GraphModule) -> Any:

@@ -24,10 +24,6 @@ COLLECTIVES = "_c10d_functional."
 """Namespace of the collectives that a plan may move, but must not repeat or exchange."""
 
 
-class ImpossiblePeakError(KeptOrderError):
-    """Raised for a peak that no split of a joint graph can have."""
-
-
 Modules = tuple[GraphModule, GraphModule]
 """A forward and a backward graph."""
 
@@ -135,7 +131,7 @@ def saved_bytes(modules: Modules, outputs: int) -> int:
     `outputs` is the number of its outputs that are not saved.
     """
     inputs = modules[0].graph.find_nodes(op="placeholder")
-    return _made_bytes(modules[0].graph.output_node().args[0][outputs:], inputs)
+    return made_bytes(modules[0].graph.output_node().args[0][outputs:], inputs)
 
 
 def waiting_bytes(modules: Modules, outputs: int) -> int:
@@ -145,7 +141,14 @@ def waiting_bytes(modules: Modules, outputs: int) -> int:
     """
     listed = modules[0].graph.output_node().args[0]
     given = [*modules[0].graph.find_nodes(op="placeholder"), *listed[:outputs]]
-    return _made_bytes(listed[outputs:], given, together=sum)
+    return made_bytes(listed[outputs:], given, together=sum)
+
+
+def held_bytes(modules: Modules, outputs: int, static: Sequence[int]) -> int:
+    """Return the bytes of all tensors that a forward graph saves, without the model's."""
+    given = modules[0].graph.find_nodes(op="placeholder")
+    listed = modules[0].graph.output_node().args[0][outputs:]
+    return made_bytes(listed, [given[i] for i in static], together=sum)
 
 
 def saved_inputs(modules: Modules, outputs: int, static: Sequence[int]) -> dict[str, int]:
@@ -154,10 +157,10 @@ def saved_inputs(modules: Modules, outputs: int, static: Sequence[int]) -> dict[
     held = {storage_of(given[i]) for i in static}
     listed = modules[0].graph.output_node().args[0][outputs:]
     found = {node.name: node for node in listed if node in given and storage_of(node) not in held}
-    return {name: _made_bytes([node], ()) for name, node in found.items()}
+    return {name: made_bytes([node], ()) for name, node in found.items()}
 
 
-def _made_bytes(
+def made_bytes(
     nodes: Sequence[Any], inputs: Sequence[Any], together: Callable[[Iterable[int]], int] = max
 ) -> int:
     """Return the bytes of results, those of inputs left out.
@@ -177,21 +180,6 @@ def _made_bytes(
             # A view of equal elements adds nothing.
             found.setdefault((at, whole), {})[str(value.storage_offset()), part] = min(whole, part)
     return sum(min(whole, together(parts.values())) for (_, whole), parts in found.items())
-
-
-def require_possible(joint: GraphModule, outputs: int, peak: int) -> None:
-    """Raise if what a graph returns needs more bytes than the peak, no matter what runs again.
-
-    All that a call returns is live at its end. Raises :class:`ImpossiblePeakError`.
-    """
-    listed = torch.utils._pytree.tree_leaves(joint.graph.output_node().args)
-    inputs = joint.graph.find_nodes(op="placeholder")
-    parts = {"results of the forward graph": listed[:outputs], "gradients": listed[outputs:]}
-    for what, nodes in parts.items():
-        if (size := _made_bytes(nodes, inputs)) > peak:
-            raise ImpossiblePeakError(
-                f"no step fits {peak:,} bytes: the {what} alone need {size:,}"
-            )
 
 
 def require_known(joint: GraphModule) -> None:
@@ -223,10 +211,7 @@ def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
     )
     tangents = {x for x in joint.graph.find_nodes(op="placeholder") if "tangents" in str(x.target)}
     # All that depends on a tangent belongs to the backward graph.
-    after = set(tangents)
-    for node in joint.graph.nodes:
-        if any(x in after for x in node.all_input_nodes):
-            after.add(node)
+    after = users_of(joint, tangents)
     for op in graph.ops:
         if any(graph.buffers[b].mutates for b in op.writes):
             if next(x for x in joint.graph.nodes if x.name == op.name) in after:
@@ -235,6 +220,15 @@ def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
     if not makers:
         raise KeptOrderError("no forward output is computed")
     return list(makers)
+
+
+def users_of(joint: GraphModule, nodes: Iterable[Node]) -> set[Node]:
+    """Return some nodes and all that depend on them."""
+    found = {*nodes}
+    for node in joint.graph.nodes:
+        if any(x in found for x in node.all_input_nodes):
+            found.add(node)
+    return found
 
 
 def _maker(node: Node) -> str:

@@ -25,9 +25,9 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     forward_ends,
     in_sequence,
     require_known,
-    require_possible,
     size_ends,
 )
+from optsched.plugins.inductor.recompute.least_bytes import least_bytes, require_possible
 from optsched.plugins.inductor.recompute.models import Model, make_model, torch_splits
 from optsched.plugins.inductor.recompute.split import split_joint
 from optsched.solver.recompute.kernels import contracted, join_kernels
@@ -82,8 +82,9 @@ class JointStep:
         joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
+        self.least = least_bytes(joint, self.outputs)
         if not settings.ask:
-            require_possible(joint, self.outputs, settings.peak)
+            require_possible(self.least, settings.peak)
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.sizes = size_ends(joint)
         graph = in_sequence(joint, from_fx(joint, name=name, dims=self.sizes or None))

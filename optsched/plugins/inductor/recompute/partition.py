@@ -30,7 +30,6 @@ from optsched.errors import OptschedError
 from optsched.plugins.inductor.asked import LEAST
 from optsched.plugins.inductor.recompute.answer import Answer, answer
 from optsched.plugins.inductor.recompute.joint_graph import (
-    ImpossiblePeakError,
     Modules,
     is_on_cpu,
     joint_digest,
@@ -38,15 +37,16 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     size_ends,
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
+from optsched.plugins.inductor.recompute.least_bytes import UNKNOWN, ImpossiblePeakError
 from optsched.plugins.inductor.recompute.ranks import (
-    MOST_LIMITS,
     RanksError,
     joint_structure,
+    longest,
     require_equal,
     team_of,
 )
 from optsched.plugins.inductor.recompute.recipe import Recipe
-from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock, search_seconds
+from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock, search_wall
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
 from optsched.plugins.inductor.recompute.step_points import (
     Chosen,
@@ -56,7 +56,6 @@ from optsched.plugins.inductor.recompute.step_points import (
     take_chosen,
 )
 from optsched.plugins.inductor.regions import Region, set_region
-from optsched.plugins.inductor.scheduler_pass import WALL
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock, counted_seconds
@@ -93,17 +92,11 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             level = logging.INFO if isinstance(error, OptschedError) else logging.WARNING
             logger.log(level, "%s: split left to PyTorch: %s", name, reason)
-            refusal = reason if isinstance(error, ImpossiblePeakError) else ""
-            ops = len(original.graph.nodes)
-            record = CompiledGraph("inductor", name, ops, reason=reason, answer=refusal)
+            record = CompiledGraph("inductor", name, len(original.graph.nodes), reason=reason)
             set_region(Region())
             found = min_cut_rematerialization_partition(original, joint_inputs, **how)
         remember(replace(record, seconds=time.perf_counter() - start))
         return found
-
-    def _wall(self, joint: GraphModule) -> float:
-        """Return the seconds of the wall's clock that end the search for a joint graph."""
-        return WALL * search_seconds(self.time_limit, len(joint.graph.nodes))
 
     def _split(
         self,
@@ -119,9 +112,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         key = joint_digest(joint, how) if team is None else structure.key
         if team is not None:
             plan.share(team, key)
-        # Other processes must not decide what is found.
-        with counted_seconds((1 + len(plan.regions)) * self._wall(joint)):
-            chosen = plan.find(key) if on_cpu else None
+        chosen = plan.find(key) if on_cpu else None
         work = list[_Work]()
         if team is None:
             work.append(self._work(plan, chosen, key, name, joint, inputs, how))
@@ -133,7 +124,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 work.append(self._work(plan, chosen, key, name, joint, inputs, how))
                 return work[0].data
 
-            most = max(MOST_LIMITS * self.time_limit, 2 * self._wall(joint))
+            most = longest(self.time_limit, search_wall(self.time_limit, joint))
             found = team.settle("joint graph", structure, decide, work=most)
             if not work:
                 work.append(_taken(plan, key, name, joint, inputs, how, found))
@@ -158,9 +149,15 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         """Return the split that is chosen for the step, or one that is made now."""
         if chosen is not None:
             return _Work(take_chosen(chosen, name, joint, inputs, how), chosen.limits)
-        with counted_seconds(self._wall(joint)):
+        # Other processes must not decide what is found.
+        with counted_seconds(search_wall(self.time_limit, joint)):
             clock = search_clock(self.time_limit, len(joint.graph.nodes))
-            step = JointStep(self, name, joint, inputs, how)
+            try:
+                step = JointStep(self, name, joint, inputs, how)
+            except ImpossiblePeakError as error:
+                found = _refused(str(error), name, joint, inputs, how)
+                plan.add(key, name, found, how, 0, error.least)
+                return _Work(found, (self.peak,) * 2, 0)
             limits = (step.settings.peak,) * 2
             if self.ask == LEAST:
                 least = least_point(split_points(step))
@@ -169,7 +166,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 found = found._replace(record=least_record(step, least, found.record))
             else:
                 found = search_split(step, clock)
-            plan.add(key, found.modules, found.extra, how, step.problem.total, step)
+            plan.add(key, name, found, how, step.problem.total, step.least, step)
             return _Work(found, limits, step.problem.total)
 
 
@@ -209,9 +206,21 @@ def _taken(
         modules = recipe.split(joint, inputs, how)
     except Exception as error:
         raise RanksError(f"the split of the first rank does not fit this graph: {error}") from error
+    made = Answer(modules, text, extra, recipe, owned)
     if total is not None:
-        plan.add(key, modules, extra, how, total)
-    return _Work(Answer(modules, text, extra, recipe, owned), (forward, behind), total)
+        plan.add(key, name, made, how, total, UNKNOWN)
+    return _Work(made, (forward, behind), total)
+
+
+def _refused(
+    reason: str, name: str, joint: GraphModule, inputs: Sequence[Any], how: dict[str, Any]
+) -> Answer:
+    """Return PyTorch's default split of a joint graph that no split brings within the peak."""
+    logger.info("%s: split left to PyTorch: %s", name, reason)
+    ops = len(joint.graph.nodes)
+    record = CompiledGraph("inductor", name, ops, reason=reason, answer=reason)
+    modules: Modules = min_cut_rematerialization_partition(joint, inputs, **how)
+    return Answer(modules, record, 0, Recipe(1.0))
 
 
 _plans: dict[PeakSettings, StepPlan] = {}

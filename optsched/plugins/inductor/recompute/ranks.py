@@ -38,8 +38,8 @@ from optsched.plugins.inductor.recompute.joint_graph import is_collective
 LONGEST_WAIT = timedelta(minutes=30)
 """Time to wait for a rank if the process group does not tell how long its collectives wait."""
 MOST_LIMITS = 64
-"""Wall time that the first rank may take for a graph, in time limits, beside the timeout of the
-process group; the wall's clock ends a search at ten of its own limits."""
+"""Least wall time that the first rank may take for a decision, in time limits, beside the timeout
+of the process group."""
 _numbers = Counter[tuple[str, str]]()
 """By ranks and kind of question: those that they have decided so far."""
 
@@ -86,7 +86,7 @@ class Team:
         wait
             Seconds in which all ranks must come; None for the timeout of the process group.
         work
-            Seconds that `decide` may take.
+            Seconds that `decide` may take; those of the first rank count.
 
         Raises
         ------
@@ -101,17 +101,20 @@ class Team:
         seconds = _timeout().total_seconds() if wait is None else wait
         place = f"optsched/{self.name}/{topic}/{_numbers[self.name, topic]}"
         _numbers[self.name, topic] += 1
-        store.set(f"{place}/{own}", json.dumps(row))
+        store.set(f"{place}/{own}", json.dumps([row, work]))
         if not self.leads:
-            # If the first rank does not come at all, no work of its own is waited for.
+            # If the first rank does not come at all, no work of its own is waited for. How long
+            # it may take is known to this rank alone, which has planned all graphs.
             _wait(store, f"{place}/{self.ranks[0]}", self.ranks[0], topic, seconds)
+            _, work = json.loads(store.get(f"{place}/{self.ranks[0]}"))
             _wait(store, f"{place}/found", self.ranks[0], topic, seconds + work)
             return _read(json.loads(store.get(f"{place}/found")), self.ranks[0])
         found: dict[str, Any] = {"reason": "it was interrupted"}
         try:
             for rank in self.ranks:
                 _wait(store, f"{place}/{rank}", rank, topic, seconds)
-            found = {"found": decide([json.loads(store.get(f"{place}/{x}")) for x in self.ranks])}
+            rows = [json.loads(store.get(f"{place}/{x}"))[0] for x in self.ranks]
+            found = {"found": decide(rows)}
         except RanksError as error:
             found = {"error": str(error)}
             raise
@@ -123,6 +126,12 @@ class Team:
             with suppress(RuntimeError):
                 store.set(f"{place}/found", json.dumps(found))
         return found["found"]
+
+
+def longest(time_limit: float, wall: float) -> float:
+    """Return the seconds for a decision whose searches the wall's clock ends after `wall`."""
+    # What follows a search, such as the splits of graphs, takes time as well.
+    return max(MOST_LIMITS * time_limit, 2 * wall)
 
 
 def _read(found: Mapping[str, Any], rank: int) -> Any:

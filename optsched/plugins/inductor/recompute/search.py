@@ -27,9 +27,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from torch.fx import GraphModule
+
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
+from optsched.plugins.inductor.scheduler_pass import WALL
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.result import RecomputeResult
@@ -59,6 +62,11 @@ split of PyTorch's is simulated."""
 def search_seconds(time_limit: float, nodes: int) -> float:
     """Return the counted seconds of a search for a joint graph of some nodes."""
     return time_limit * (LEAST_LIMITS + nodes / LIMIT_NODES)
+
+
+def search_wall(time_limit: float, joint: GraphModule) -> float:
+    """Return the seconds of the wall's clock that end the search for a joint graph."""
+    return WALL * search_seconds(time_limit, len(joint.graph.nodes))
 
 
 def search_clock(time_limit: float, nodes: int) -> Clock:

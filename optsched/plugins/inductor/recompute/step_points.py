@@ -26,6 +26,7 @@ from optsched.plugins.inductor.recompute.answer import Answer
 from optsched.plugins.inductor.recompute.calibrate import simulate_step
 from optsched.plugins.inductor.recompute.joint_graph import (
     Modules,
+    held_bytes,
     saved_bytes,
     saved_inputs,
     waiting_bytes,
@@ -51,11 +52,18 @@ HOLD = "between loss and backward ops"
 
 
 class SplitPoint(NamedTuple):
-    """A simulated split: its figures, how it is made, and bytes that its backward call owns."""
+    """A split with its figures.
+
+    `recipe` tells how it is made, `owned` the bytes of inputs that its backward call owns, `shared`
+    those of inputs and results that it saves, which are live for another reason as well, and `at`
+    the op of both graphs at which most bytes are live.
+    """
 
     figures: RegionPoint
     recipe: Recipe
     owned: int
+    shared: int = 0
+    at: tuple[str, str] = ("", "")
 
 
 def split_points(
@@ -166,10 +174,13 @@ def _simulated(
         owned={*owned, *new},
     )
     recipe = recipe.as_simulated(memory)
-    yield SplitPoint(RegionPoint(extra, saved, *memory.uncut), recipe, memory.owned)
+    rest = max(0, held_bytes(modules, step.outputs, step.static) - saved)
+    figures = RegionPoint(extra, saved, *memory.uncut)
+    yield SplitPoint(figures, recipe, memory.owned, rest, memory.at)
     if memory.graphs != memory.uncut:
         cost = extra + moved_cost(memory.traffic, settings.cost)
-        yield SplitPoint(RegionPoint(cost, saved, *memory.graphs), recipe, memory.owned)
+        figures = RegionPoint(cost, saved, *memory.graphs)
+        yield SplitPoint(figures, recipe, memory.owned, rest, memory.at)
 
 
 def _undominated(points: Sequence[SplitPoint]) -> list[SplitPoint]:

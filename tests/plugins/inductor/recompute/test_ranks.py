@@ -16,7 +16,6 @@ from optsched.plugins.inductor import options  # noqa: E402
 from optsched.plugins.inductor.reading.support import KeptOrderError  # noqa: E402
 from optsched.plugins.inductor.recompute import ranks  # noqa: E402
 from optsched.plugins.inductor.recompute.joint_graph import in_sequence  # noqa: E402
-from optsched.plugins.inductor.recompute.joint_step import PeakSettings  # noqa: E402
 from optsched.plugins.inductor.recompute.ranks import (  # noqa: E402
     RanksError,
     Team,
@@ -24,7 +23,7 @@ from optsched.plugins.inductor.recompute.ranks import (  # noqa: E402
     require_equal,
     team_of,
 )
-from optsched.plugins.inductor.recompute.step_plan import StepPlan  # noqa: E402
+from optsched.plugins.inductor.recompute.step_team import MOST_UNMEASURED, StepTeam  # noqa: E402
 from optsched.plugins.inductor.running.step_calls import Span  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
 
@@ -111,7 +110,7 @@ class Store:
 
 @pytest.mark.parametrize("rank", range(2))
 def test_an_answer_that_fails_is_told_to_all(monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
-    said = {f"optsched/0/{what}/0/{other}": "{}" for what in "abcd" for other in range(2)}
+    said = {f"optsched/0/{what}/0/{other}": "[{}, 0]" for what in "abcd" for other in range(2)}
     store = Store({name: text for name, text in said.items() if "/d/" not in name})
     monkeypatch.setattr(distributed.distributed_c10d, "_get_default_store", lambda: store)
     team = Team("0", (0, 1))
@@ -138,16 +137,20 @@ def spans(most: int, planned: int = 10, region: str = "a") -> list[Span]:
 
 
 def test_the_rank_that_holds_most_decides() -> None:
-    plan = StepPlan(PeakSettings(50, 1.0))
-    seen: list[list[Span]] = []
-    plan._see = seen.append  # type: ignore[method-assign]
-    plan._see_rows(spans(40), [spans(40), spans(45, planned=5)], (0, 1))
+    team = StepTeam()
     # Rank 1 holds 40 bytes beside the planned ones.
-    assert seen == [spans(50)]
-    plan._see_rows(spans(40), [spans(40), spans(40, region="b")], (0, 1))
-    assert plan._trouble == "rank 0 and rank 1 call other graphs in a step"
-    assert plan.watch.done
-    assert len(seen) == 1
+    assert team.largest(spans(40), [spans(40), spans(45, planned=5)], (0, 1)) == spans(50)
+    assert not team.trouble
+    assert not team.largest(spans(40), [spans(40), spans(40, region="b")], (0, 1))
+    assert team.trouble == "rank 0 and rank 1 call other graphs in a step"
+
+
+def test_ranks_without_a_measurement_are_named_after_some_steps() -> None:
+    team = StepTeam()
+    for _ in range(MOST_UNMEASURED):
+        assert not team.trouble
+        assert not team.largest(spans(40), [spans(40), []], (0, 1))
+    assert team.trouble == "rank 1 measures no step"
 
 
 @pytest.mark.usefixtures("mesh")
