@@ -16,7 +16,7 @@ import numpy as np
 
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf import lpmf_backward_random, lpmf_random
-from optsched.errors import UnsupportedVersionError
+from optsched.errors import GraphError, UnsupportedVersionError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -133,6 +133,9 @@ def candidate_offsets(
             packed = [OWN_PACKINGS[name](part) for part in reduced.parts]
         except UnsupportedVersionError:
             raise
+        except GraphError:
+            # It finds no valid packing, as it may where sizes are huge.
+            continue
         except Exception as error:
             _LOG.warning("packing %s failed on %s: %r", name, problem.name, error)
             continue

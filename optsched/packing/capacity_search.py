@@ -110,15 +110,12 @@ class CapacitySearch:
         """Run first fit in several orders; the first run starts even if the time is up."""
         n, component = len(self.component), self.component
         orders = max(4, min(len(FIRST_FIT_ORDERS), self.effort.first_fit_work // max(1, n * n)))
-        # No first fit needs more: all sizes, plus padding for alignments, pins and units.
-        units = sum(component.alignment.tolist()) + int(component.pin.max(initial=0)) + n + 1
-        unlimited = sum(component.bytes.tolist()) + component.unit * units
         for name in FIRST_FIT_ORDERS[:orders]:
             begun = self.fits > 0 or self.offsets is not None
             if self.is_done() or (begun and self.clock.expired()):
                 return
             # First fit stops as soon as it exceeds the capacity, so a worse order ends early.
-            capacity = unlimited if self.offsets is None else self.slab - 1
+            capacity = component.unlimited if self.offsets is None else self.slab - 1
             self.fits += 1
             if self.engine.first_fit(self.engine.keys.order(name), capacity, self.clock):
                 self.offer(self.engine.offsets(), f"first fit {name}")

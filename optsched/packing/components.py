@@ -86,6 +86,15 @@ class Component:
         return units < MAX_UNITS and self.covered <= MAX_COVER
 
     @property
+    def unlimited(self) -> int:
+        """Bytes that are enough for a packing pushed down, if there is a packing at all.
+
+        They are all sizes, plus padding for alignments, pins and units.
+        """
+        units = sum(self.alignment.tolist()) + int(self.pin.max(initial=0)) + len(self) + 1
+        return int(sum(self.bytes.tolist()) + self.unit * units)
+
+    @property
     def cover(self) -> tuple[IntArray, IntArray]:
         """The buffers of each section as row starts and concatenated rows."""
         starts, rows, _ = self._cover
