@@ -33,7 +33,10 @@ class Packing(Protocol):
 
 
 def joining(packings: Mapping[str, Packing]) -> dict[str, Packing]:
-    """Return packings that treat each group of buffers with a common offset as one buffer."""
+    """Return packings that treat each group of buffers with a common offset as one buffer.
+
+    They raise `GraphError` if a buffer does not end within its upper limit.
+    """
     return {name: _join_first(packing) for name, packing in packings.items()}
 
 
@@ -41,9 +44,13 @@ def _join_first(packing: Packing) -> Packing:
     @wraps(packing)
     def packed(problem: PackingProblem) -> IntArray:
         if not problem.must_share:
-            return packing(problem)
-        joined = problem.joined
-        return packing(joined.problem)[joined.place]
+            offsets = packing(problem)
+        else:
+            joined = problem.joined
+            offsets = packing(joined.problem)[joined.place]
+        if not problem.keeps_limits(offsets):
+            raise GraphError(f"{problem.name}: no packing that keeps upper limits was found")
+        return offsets
 
     return packed
 
@@ -53,6 +60,7 @@ def place_in_turn(
 ) -> IntArray:
     """Place pinned buffers at their pins, then the others in sequence; see the kernels.
 
+    Buffers with an upper limit come before those without, the lowest limit first, and may miss it.
     Buffers that have no bytes or are never live come last, so that they do not affect others.
 
     `problem`: the packing problem. `sequence`: all buffers, in order of placement. `tightest`: True
@@ -62,7 +70,7 @@ def place_in_turn(
     hollow = (problem.size == 0) | (problem.start == problem.end)
     # Pins first, as nothing can move them; hollow buffers last, as they overlap nothing.
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
-    turn = sequence[np.argsort(rank, kind="stable")]
+    turn = sequence[np.lexsort((problem.below[sequence], rank))]
     if not problem.is_in_range:
         return place_exactly(problem, turn, tightest=tightest)
     ptr, partners = _partners(problem)
@@ -145,10 +153,10 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
 
 
 def is_swept(problem: PackingProblem) -> bool:
-    """Return True if a sweep over time can place the buffers: it supports no pins or pairs."""
+    """Return True if a sweep over time can place the buffers: without pins, pairs and limits."""
     # A sweep forgets ended buffers; pins and pairs could still meet them.
     knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
-    return knows_time and problem.is_in_range
+    return knows_time and problem.is_in_range and not problem.has_limits
 
 
 def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:

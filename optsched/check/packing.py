@@ -4,7 +4,7 @@ It reads the columns of a packing problem in plain integers and shares its rules
 plans (:mod:`optsched.check.rules`).
 
 A buffer fills the rectangle of its steps and its bytes. A packing is valid if no two rectangles
-overlap, and each offset obeys alignment, pin and group of its buffer.
+overlap, and each offset obeys alignment, pin, upper limit and group of its buffer.
 
 Example: sizes 8 and 4, steps [0, 4) and [2, 6). Offsets 0 and 8 are valid; with 0 and 4 the
 rectangles overlap in steps 2 and 3.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from optsched.check.facts import Extent
 from optsched.check.rules.groups import check_same_offset
 from optsched.check.rules.overlap import Rectangle, check_overlap, is_free
-from optsched.check.rules.pairs import check_pairs
+from optsched.check.rules.pairs import check_limit, check_pairs
 from optsched.check.rules.places import check_place
 from optsched.errors import PlanError
 from optsched.runtime.collector import paused_collector
@@ -57,7 +57,8 @@ def check_packing(
     ------
     PlanError
         On an overlap, a pair that shares bytes, a group that does not share its offset, a missed
-        alignment or pin, or a slab that is not the claimed one or exceeds the capacity.
+        alignment, pin or upper limit, or a slab that is not the claimed one or exceeds the
+        capacity.
 
     Examples
     --------
@@ -91,14 +92,15 @@ def check_packing(
 
 def _check_places(problem: PackingProblem, place: Sequence[int]) -> int:
     """Check each offset alone, and return the end of the last byte of a live buffer."""
-    columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
+    columns = [getattr(problem, x) for x in ("start", "end", "size", "alignment", "pin", "below")]
     found = 0
     # Lists hold Python's integers: sums of NumPy's could overflow unnoticed, and are slower.
     rows = zip(problem.names, place, *(column.tolist() for column in columns), strict=True)
-    for name, at, start, end, size, alignment, pin in rows:
+    for name, at, start, end, size, alignment, pin, below in rows:
         check_place(name, at, alignment, None if pin < 0 else pin)
         # A buffer that is never live adds nothing to the slab.
         if end > start:
+            check_limit(name, at + size, below)
             found = max(found, at + size)
     return found
 

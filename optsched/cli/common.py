@@ -38,7 +38,7 @@ INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "
 OF_GRAPHS = {
     *("--dim", "--profile", "--input-bytes", "--inplace", "--align", "--workspace-apart"),
     *("--constants", "--streams", "--first", "--last", "--keep-order", "--baseline"),
-    *("--max-moved", "--cost", "--costs", "--methods", "--engine"),
+    *("--max-moved", "--cost", "--costs", "--methods", "--engine", "--below"),
 }
 """Options about graphs, of commands that take live ranges too."""
 AUTO = "auto"
@@ -412,7 +412,12 @@ def certificate_clock(args: argparse.Namespace, stop_reason: StopReason) -> Cloc
 
 def capacity(args: argparse.Namespace) -> int | None:
     """Return the capacity in bytes, if one was given."""
-    return None if args.capacity is None else parse_bytes(args.capacity)
+    from optsched.model.limits import parse_limits
+
+    found = None if args.capacity is None else parse_bytes(args.capacity)
+    # An upper limit that is not below the capacity is an error.
+    parse_limits(args.below, found)
+    return found
 
 
 def tail(args: argparse.Namespace, graph: Graph) -> ArenaTail | None:

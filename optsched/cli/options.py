@@ -14,7 +14,7 @@ GROUPS = {
     "limits": "--time-limit --work --budget --max-tries --engine --workers --jobs --address "
     "--memory --seed",
     "memory model": "--inplace --align --workspace-apart --constants --streams --input-bytes "
-    "--pool --pins --reserve",
+    "--pool --pins --reserve --below",
     "order rules": "--first --last --keep-order --baseline --max-moved --fewest-moves",
     "output": "--output --to --certificate --keep-trace --csv --markdown --report --png --svg "
     "--trace --page --log --top --columns --json --help",
@@ -199,6 +199,7 @@ WORK = number(
 )
 SEED = number("--seed", natural, "seed of all random choices", 0)
 LIMITS = (TIME_LIMIT, WORK, number("--workers", positive, "number of threads", 1), SEED)
+BELOW = repeated("--below", "NAME=BYTES", "let a buffer end at or below an address")
 _ALIGN = "round sizes and offsets up to multiples of N bytes, a power of two"
 ALIGN = option("--align", metavar="N", help=_ALIGN)
 MEMORY_MODEL = (
@@ -228,6 +229,7 @@ MEMORY_MODEL = (
         positive,
         "run ops side by side on at most N streams: those of the graph, or else by levels",
     ),
+    BELOW,
 )
 """Options of the memory model."""
 ORDER_RULES = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import ALIGN, LIMITS, POOL, Command, flag, option, repeated
+from optsched.cli.options import ALIGN, BELOW, LIMITS, POOL, Command, flag, option, repeated
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 
@@ -44,6 +44,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     from optsched.compare.allocator_advice import advise
     from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
+    from optsched.model.limits import limited_packing, parse_limits
     from optsched.model.memory_model import parse_alignment
     from optsched.model.reductions import Aligned
     from optsched.reports.results import packing_record, packing_text
@@ -54,6 +55,9 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         # Sizes and offsets are rounded once for all methods.
         problem = Aligned(parse_alignment(args.align)).reduce(packing.problem)[0]
         packing = replace(packing, problem=problem)
+    if args.below:
+        limits = parse_limits(args.below)
+        packing = replace(packing, problem=limited_packing(packing.problem, limits))
     result = _answer(args, packing, slabs)
     record = packing_record(result)
     # Without pools, all that the file records were packed into the one slab.
@@ -85,6 +89,8 @@ def _scope(args: argparse.Namespace, packing: PackingTable) -> str:
         rules.append("keep the offsets in the file")
     if args.reserve:
         rules.append(LEAVE_FREE)
+    if args.below:
+        rules.append(f"keep {' and '.join(args.below)} as upper limits")
     if args.align is not None:
         rules.append(f"round sizes and offsets up to multiples of {args.align}")
     return f"packings that {' and '.join(rules)}" if rules else ""
@@ -139,6 +145,7 @@ PACK = Command(
             "keep these bytes free of buffers, in the steps START to END - 1 (default: always)",
         ),
         ALIGN,
+        BELOW,
         *LIMITS,
     ),
     _pack,

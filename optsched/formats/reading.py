@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from optsched.errors import OpenDimensionsError, OptschedError, UnknownDimensionError, UsageError
 from optsched.formats import FRAMEWORK, Content, alignment_of, read_graph, read_module, sniff_file
 from optsched.model.graph import Graph
+from optsched.model.limits import parse_limits
 from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.module import Module
 from optsched.model.order_rules import OrderRules
@@ -40,9 +41,10 @@ class GraphReading:
     workspace_apart: bool = False
     constants: str = "outside"
     streams: int | None = None
-    """`inplace`, `align`, `workspace_apart`, `constants` and `streams`: as for
-    :class:`MemoryModel`; `align` is a number of bytes, :data:`FRAMEWORK` for the alignment of the
-    file's framework, or empty."""
+    below: tuple[str, ...] = ()
+    """`inplace`, `align`, `workspace_apart`, `constants`, `streams` and `below`: as for
+    :class:`MemoryModel`; `below` has texts such as `x=4096`; `align` is a number of bytes,
+    :data:`FRAMEWORK` for the alignment of the file's framework, or empty."""
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     keep_order: tuple[tuple[str, ...], ...] = ()
@@ -53,6 +55,7 @@ class GraphReading:
         if self.align not in ("", FRAMEWORK):
             # Parsed once, so that equal options are equal texts.
             object.__setattr__(self, "align", str(parse_alignment(self.align)))
+        object.__setattr__(self, "below", tuple(self.below))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -149,6 +152,8 @@ class GraphReading:
             raise UsageError(f"{path}: called computations cannot have separate regions")
         if module.calls and self.streams is not None:
             raise UsageError(f"{path}: called computations cannot have levels")
+        if module.calls and self.below:
+            raise UsageError(f"{path}: called computations cannot have upper limits of addresses")
         return module.with_graphs(model.apply)
 
     def read_ordered_module(self, path: str | Path) -> Module:
@@ -169,7 +174,10 @@ class GraphReading:
     def _memory_model(self, path: str | Path) -> MemoryModel:
         align = alignment_of(path, self.align) if self.align else None
         constants = ConstantsRegion(self.constants)
-        return MemoryModel(self.inplace, align, self.workspace_apart, constants, self.streams)
+        below = tuple(parse_limits(self.below).items())
+        return MemoryModel(
+            self.inplace, align, self.workspace_apart, constants, self.streams, below
+        )
 
     def record(self) -> dict[str, str | bool | None]:
         """Return the options as JSON values."""
@@ -179,6 +187,7 @@ class GraphReading:
             "first": ",".join(self.first),
             "last": ",".join(self.last),
             "keep_order": ";".join(map(",".join, self.keep_order)),
+            "below": ",".join(self.below),
         }
         found = {**asdict(self), "dims": dims, "align": self.align or None, **rules}
         apart = {x: n for x, n in found.items() if x not in _HOW_DIMS_ARE_GIVEN}

@@ -5,7 +5,8 @@ fix, for any two items that are live together, which one lies below the other. T
 conditions are inequalities `offset[j] >= offset[i] + c`, pins and alignments. Raising all offsets
 from 0 until these conditions hold leads to their smallest solution. If the unit divides every `c`
 and every pin, and is a multiple or a divisor of every alignment, then each offset on the way is a
-multiple of the unit; an alignment that divides the unit holds automatically.
+multiple of the unit; an alignment that divides the unit holds automatically. Upper limits hold on
+the way, as they hold for the packing that is not below it.
 
 Example: sizes 12 and 20 with alignments 8 and 1 have the unit 4. The sizes become 3 and 5, and the
 alignments 2 and 1.
@@ -21,6 +22,7 @@ from math import gcd
 from optsched.errors import UsageError
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
+from optsched.model.limits import upper_limits
 
 INPUT = -1
 """Value of `birth` for an item that is live before the first step."""
@@ -52,6 +54,8 @@ class ModelItem:
     """Ops that must have ended before the buffer is released; empty if it is `kept`."""
     kept: bool
     """True if the buffer is live to the end."""
+    highest: int
+    """Highest offset in units that its upper limit allows."""
     room: int
     """Units reserved from its offset on while it is live: its size, or that of the largest item of
     the group with the same offset.
@@ -119,7 +123,7 @@ class ModelInstance:
 
     def highest(self, item: ModelItem) -> int:
         """Return the highest offset of an item without a pin."""
-        return self.slab_limits[item.pool] - item.room
+        return min(self.slab_limits[item.pool] - item.room, item.highest)
 
     @property
     def slab_limit(self) -> int:
@@ -163,7 +167,7 @@ class ModelInstance:
 
 def graph_instance(graph: Graph) -> ModelInstance:
     """Return the model instance of a graph."""
-    arrays = graph.arrays
+    arrays, limits = graph.arrays, upper_limits(graph).tolist()
     items: list[ModelItem] = []
     for b, buffer in enumerate(graph.buffers):
         size, birth = int(arrays.size[b]), int(arrays.birth[b])
@@ -181,6 +185,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
                 birth=birth,
                 users=() if kept else tuple(users),
                 kept=kept,
+                highest=limits[b] - size,
                 room=size,
             )
         )
@@ -196,6 +201,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
         replace(
             item,
             size=item.size // unit,
+            highest=item.highest // unit,
             room=item.room // unit,
             alignment=max(1, item.alignment // unit),
             pin=None if item.pin is None else item.pin // unit,

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from optsched.model.arrays import IntArray, pack_rows
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.packing_buffers import COLUMNS, PackingBuffers
 from optsched.model.parts import gaps_between
 from optsched.model.sharing import unite
@@ -37,8 +38,8 @@ class Joined(Generic[Problem]):
 def join(problem: Problem) -> Joined[Problem]:
     """Return the problem in which each group is one buffer.
 
-    Its pairs are those of members that take room. A group has the alignment of all its members and
-    the pin of any.
+    Its pairs are those of members that take room. A group has the alignment of all its members, the
+    pin of any and the lowest offset that upper limits of its members allow.
     """
     if not problem.must_share:
         return Joined(problem, np.arange(len(problem)))
@@ -60,6 +61,9 @@ def join(problem: Problem) -> Joined[Problem]:
         # One offset must suit all members, so their least common multiple must divide it.
         columns["alignment"][first] = lcm(*problem.alignment[list(group)].tolist())
         columns["pin"][first] = problem.pin[list(group)].max()
+        # A smaller member may end lower than the group: limits are compared as offsets.
+        highest = int((problem.below[members] - problem.size[members]).min())
+        columns["below"][first] = min(MAX_ADDRESS, highest + size)
         # Between the lives of two members the bytes are free again: a gap.
         rows = [(int(problem.size[i]), problem.rectangles(i)) for i in live]
         gaps[first] = gaps_between(start, end, size, unite(rows, size))

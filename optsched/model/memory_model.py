@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import lcm
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import SupportsIndex
 from optsched.errors import UsageError
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
+from optsched.model.limits import limited
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
 from optsched.model.steps import Answered, has_both
 from optsched.model.streams import in_levels
@@ -41,6 +43,9 @@ class MemoryModel:
         Maximum number of ops that run concurrently: the ops are put into levels of at most this
         size (:func:`optsched.model.streams.in_levels`). A graph that is on streams already must
         have at most this number of them. None keeps the graph as it is.
+    below
+        Upper limits in bytes by name of buffer, as a mapping or as pairs: the buffer ends at or
+        below its limit in every plan (:mod:`optsched.model.limits`).
 
     Raises
     ------
@@ -61,8 +66,10 @@ class MemoryModel:
     workspace_apart: bool = False
     constants: ConstantsRegion = ConstantsRegion.OUTSIDE
     streams: int | None = None
+    below: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "below", tuple(dict(self.below).items()))
         if self.align is not None:
             object.__setattr__(self, "align", parse_alignment(self.align))
         region = choose_member(ConstantsRegion, self.constants, "constants")
@@ -85,6 +92,10 @@ class MemoryModel:
         # Each rule changes the graph and adds its words to the description.
         if self.constants is not ConstantsRegion.OUTSIDE:
             graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
+        if self.below:
+            limits = dict(self.below)
+            words = ", ".join(f"{name!r} below {limit}" for name, limit in limits.items())
+            graph = _said(limited(graph, limits), words)
         # Last, since pairs depend on sizes and alignments, which the rules above change.
         return _with_inplace(graph) if self.inplace else graph
 

@@ -22,6 +22,7 @@ import numpy as np
 from optsched.model.arrays import IntArray, Rows, pack_rows
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
+from optsched.model.limits import upper_limits
 from optsched.model.liveness import live_ranges
 from optsched.model.parts import Gap
 from optsched.model.sharing import among
@@ -57,6 +58,7 @@ def order_columns(graph: Graph, order: Order, chosen: Pairs) -> tuple[dict[str, 
         "size": size[ids],
         "alignment": np.array([buffer.alignment for buffer in buffers], np.int64),
         "pin": np.array([-1 if b.pin is None else b.pin for b in buffers], np.int64),
+        "below": upper_limits(graph)[ids],
         "gaps": tuple(gaps.get(b, ()) for b in ids.tolist()) if any(gaps.values()) else (),
         "name": graph.name,
         "memory_model": graph.memory_model,

@@ -9,10 +9,11 @@ import numpy as np
 
 from optsched.model.arrays import IntArray, Integers, Rows
 from optsched.model.conflicts import NO_SETS, Conflicts, Whole
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.parts import Gap, Parts, fullest
 from optsched.model.sharing import Rectangle
 
-DEFAULTS = {"alignment": 1, "pin": -1}
+DEFAULTS = {"alignment": 1, "pin": -1, "below": MAX_ADDRESS}
 """Columns of constraints on the offset of a buffer, with the value of a buffer without one."""
 COLUMNS = ("start", "end", "size", *DEFAULTS)
 """All columns of integers, shape `(k,)`."""
@@ -31,6 +32,7 @@ class PackingBuffers:
     size: IntArray
     alignment: IntArray
     pin: IntArray
+    below: IntArray
     gaps: tuple[tuple[Gap, ...], ...]
     capacity: int | None
     name: str
@@ -107,6 +109,16 @@ class PackingBuffers:
         """Return True if buffers stacked in any sequence end within 64-bit integers."""
         total = sum(self.size.tolist()) + sum(self.alignment.tolist())
         return bool(total + max(self.pin.tolist(), default=0) < 2**63)
+
+    @cached_property
+    def has_limits(self) -> bool:
+        """Return True if some buffer has an upper limit."""
+        return bool((self.below < MAX_ADDRESS).any())
+
+    def keeps_limits(self, offsets: IntArray) -> bool:
+        """Return True if live buffers at these offsets, shape `(k,)`, end within their limits."""
+        live = self.end > self.start
+        return not self.has_limits or bool((offsets + self.size <= self.below)[live].all())
 
     def use_entries(self) -> tuple[IntArray, IntArray]:
         """Return all uses of buffers: the buffer and the step of each, without duplicates.

@@ -37,6 +37,12 @@ def check_numbers(problem: PackingBuffers) -> None:
     if sum(problem.size.tolist()) > MAX_TOTAL_BYTES:
         raise GraphError("sizes add up to more than 2**62 bytes")
     _refuse_large(problem)
+    lowest = np.maximum(problem.pin, 0) + problem.size
+    for i in np.flatnonzero((lowest > problem.below) & (problem.end > problem.start)):
+        raise GraphError(
+            f"buffer {problem.names[i]!r}: it ends at {lowest[i]} or above, its upper limit is "
+            f"{problem.below[i]}"
+        )
     if problem.gaps and len(problem.gaps) != count:
         raise GraphError(f"gaps has {len(problem.gaps)} entries, but size has {count}")
     for owner, gaps in enumerate(problem.gaps):

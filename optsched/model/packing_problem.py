@@ -47,6 +47,9 @@ class PackingProblem(PackingBuffers):
         Offsets are multiples of it (default: 1).
     pin
         Required offset, or -1 for any (default: -1).
+    below
+        Upper limit in bytes at or below which the buffer ends, if it is ever live (default: 2**63 -
+        1, the largest address).
     gaps
         Gaps of each buffer, ascending and disjoint; empty if no buffer has any.
     capacity
@@ -72,7 +75,7 @@ class PackingProblem(PackingBuffers):
     ------
     GraphError
         On a reversed range, a negative size, a gap outside its range, arrays of different lengths,
-        or pairs and groups that contradict each other or the pins.
+        a limit below a pin or the size, or pairs and groups that contradict each other or the pins.
 
     Examples
     --------
@@ -99,8 +102,10 @@ class PackingProblem(PackingBuffers):
         keep_apart: IntArray | Iterable[Iterable[int | str]] = (),
         must_share: Iterable[Iterable[int | str]] = (),
         is_widened: bool = False,
+        below: Integers = (),
     ) -> None:
         given = {"size": size, "start": start, "end": end, "alignment": alignment, "pin": pin}
+        given["below"] = below
         values = {what: integers(what, given[what]) for what in COLUMNS}
         count = len(values["size"])
         # An empty column means the default for every buffer.

@@ -131,7 +131,7 @@ class Groups:
 
     *Proof.* The members of a group have the same offset, so they are placed together or not at all.
     The one buffer has their largest size, is live whenever a member is, and has all their pairs;
-    its alignment and pin allow exactly the offsets that all members allow
+    its alignment, pin and upper limit allow exactly the offsets that all members allow
     (:mod:`optsched.model.joined`). So an offset is valid for it exactly if it is valid for all
     members, and both end at the same byte.
     """

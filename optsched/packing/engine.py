@@ -1,8 +1,9 @@
 """Search engine of one component: builds the arrays once and decides any number of capacities.
 
 Capacities of a component differ only in the maximum offset of each buffer, which is the capacity
-minus its size. Sections, zones and sort keys are computed once. Failed states stay valid for
-smaller capacities.
+minus its size, or less if the buffer has an upper limit. Pushing a packing down keeps such limits,
+so rules that assume packings pushed down hold with them. Sections, zones and sort keys are computed
+once. Failed states stay valid for smaller capacities.
 
 Example: buffers of 4 and 2 bytes that are live together have the maximum offsets 2 and 4 at
 capacity 6, and 1 and 3 at capacity 5. At capacity 5 the search places the first at 0 and finds no
@@ -48,6 +49,8 @@ class PackingEngine:
         self.keys = SortKeys(component)
         self.nodes = self.runs = self.refuted = 0
         self.capacity = -1
+        limits = component.problem.below[component.ids] - component.bytes
+        self.highest = limits // component.unit
         # A node costs about as much as there are buffers and sections, so large components check
         # the clock after fewer nodes.
         self.slice = max(64, effort.slice_work // (n + component.sections.count + 1))
@@ -71,7 +74,7 @@ class PackingEngine:
         buffers[B.release] = np.maximum(pin, 0)
         buffers[B.parts] = np.cumsum(length) - length - component.sections.first
         if self.rules.identical and n > 1:
-            columns = [*buffers[: B.before_me], pin, component.bytes]
+            columns = [*buffers[: B.before_me], pin, component.bytes, self.highest]
             columns += [*component.sections.masks.T]
             if component.occupancy is not None:
                 columns.append(component.occupancy.kinds(n))
@@ -156,7 +159,7 @@ class PackingEngine:
     def _set_capacity(self, capacity: int) -> bool:
         """Set the maximum offsets for a capacity; return False if a buffer has no valid offset."""
         component, pin = self.component, self.component.pin
-        highest = (capacity - component.bytes) // component.unit
+        highest = np.minimum((capacity - component.bytes) // component.unit, self.highest)
         fits = bool((highest >= np.maximum(pin, 0)).all())
         self.buffers[B.max_offset] = np.where(pin >= 0, pin, highest)
         return fits

@@ -100,7 +100,9 @@ def solve_packing(
     joined = problem.joined
     problem, place = joined.problem, joined.place
     effort = effort or PackingEffort()
-    if is_for_enumeration(problem, effort.few_buffers) and problem.clashing_pins() is None:
+    # The enumeration knows no upper limits.
+    is_free = not problem.has_limits and problem.clashing_pins() is None
+    if is_free and is_for_enumeration(problem, effort.few_buffers):
         found = enumerate_packings(problem, capacity, max_nodes=effort.few_nodes)
         if found.is_complete:
             return _enumerated(problem, place, found.offsets, capacity)
@@ -178,7 +180,7 @@ class _PackingSolver:
             if self.offsets is not None:
                 search.offer_bytes(self.offsets[component.ids])
             search.run_first_fit()
-            if search.offsets is None:
+            if search.offsets is None and not self._start(search, effort.first_nodes):
                 return
             self.searches.append(search)
         self._moved("first fit")
@@ -187,6 +189,23 @@ class _PackingSolver:
             search.run()
             if self._is_settled() or self.clock.expired():
                 return
+
+    def _start(self, search: CapacitySearch, nodes: int) -> bool:
+        """Search for a first packing where upper limits stop first fit; return True if found.
+
+        Without any packing the bound is above the capacity, or else above all addresses.
+        """
+        asked = search.component.unlimited if self.capacity is None else self.capacity
+        capacity = min(asked, MAX_ADDRESS)
+        while search.offsets is None and search.component.is_searchable:
+            if self.clock.expired():
+                break
+            if search.search(capacity, nodes) and search.offsets is None:
+                refuted = MAX_ADDRESS if self.capacity is None else capacity
+                self.bound = max(self.bound, refuted + 1)
+                break
+            nodes *= 2
+        return search.offsets is not None
 
     def _enough(self) -> int:
         """Return the slab in bytes below which no component needs to go."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.elements import MAX_ADDRESS
+from optsched.model.limits import upper_limits
 from optsched.model.pools import address_limit
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
@@ -31,13 +32,14 @@ OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOV
 def all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Pack or refute each order of a small graph: a proof if the slab exceeds the peak.
 
-    If only the peak is minimized, any plan will do; without one, pins may clash in every order.
+    If only the peak is minimized, any plan will do; without one, pins may clash in every order, or
+    upper limits be missed.
     """
     from optsched.joint import enumerate_orders
 
     if Feature.PEAK & known.features and known.plan is not None:
         return
-    # With as much room as `address_limit`, only clashing pins can refute an order.
+    # With as much room as `address_limit`, only clashing pins and upper limits can refute an order.
     room = address_limit(known.graph)
     below = room if known.plan is None else known.measured.slab - 1
     # Only a slab below that of the best plan is of interest; with a capacity, any slab within it.
@@ -65,7 +67,9 @@ def _refuse_without_plan(known: Known, below: int, room: int) -> None:
         clash = "has buffers pinned onto each other, or " if pinned else ""
         raise GraphError(f"{name}: every order {clash}takes more than 2**63 - 1 bytes")
     if below == room:
-        raise GraphError(f"{name}: buffers are pinned onto each other in every order")
+        is_limited = bool((upper_limits(known.graph) < MAX_ADDRESS).any())
+        missed = " or miss an upper limit" if is_limited else ""
+        raise GraphError(f"{name}: buffers are pinned onto each other{missed} in every order")
 
 
 def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:

@@ -47,7 +47,8 @@ def pack_slab(
     result = known.result()
     # Above the address space: no plan can be written down.
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
-        raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
+        missed = "misses an upper limit or " if problem.has_limits else ""
+        raise GraphError(f"{problem.name}: every packing {missed}takes more than 2**63 - 1 bytes")
     # Lifted back, so that the offsets are those of the caller's buffers.
     own = None if result.offsets is None else reduced.lift([result.offsets])
     return replace(result, offsets=own, problem=problem, reserved=tuple(reserved))
@@ -232,6 +233,9 @@ def _packed_by(known: KnownPacking, name: str) -> Packings:
         offsets = OWN_PACKINGS[name](known.problem)
     except UnsupportedVersionError:
         raise
+    except GraphError:
+        # It finds no valid packing, as it may where sizes are huge.
+        return
     except Exception as error:
         _LOG.warning("packing %s failed on %s: %r", name, known.problem.name, error)
         return

@@ -1,4 +1,8 @@
-"""Rule: buffers that must be kept apart share no byte, even if they are never live together."""
+"""Rule: buffers that must be kept apart share no byte, even if they are never live together.
+
+A pinned buffer without bytes is a mark: buffers kept apart from it end at or below its offset,
+whichever pool they lie in.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,17 @@ def check(facts: PlanFacts) -> None:
     # In different pools two buffers cannot share a byte.
     inside = ((a, b) for a, b in facts.graph.keep_apart if buffers[a].pool == buffers[b].pool)
     check_pairs(inside, facts.filled, [buffer.name for buffer in buffers])
+    for pair in facts.graph.keep_apart:
+        for b, mark in (pair, pair[::-1]):
+            limit = None if buffers[mark].size else buffers[mark].pin
+            if limit is not None and b in facts.placed:
+                check_limit(buffers[b].name, facts.placed[b] + buffers[b].size, limit)
+
+
+def check_limit(name: str, end: int, limit: int) -> None:
+    """Check that a buffer ends at or below its upper limit."""
+    if end > limit:
+        raise PlanError(f"buffer {name!r} ends at {end}, above its upper limit of {limit}")
 
 
 def check_pairs(

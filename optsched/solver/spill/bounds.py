@@ -11,6 +11,7 @@ import numpy as np
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
+from optsched.model.limits import refuse_limits
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool, pinned_bytes, pool_graph
 from optsched.model.question import Question
@@ -85,6 +86,7 @@ def find_own_pools(question: Question) -> OwnPools:
     """
     graph, pools = question.planned, question.pools
     graph.refuse_streams("pools that spill into each other")
+    refuse_limits(graph, "pools that spill into each other")
     if question.capacity is not None:
         raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
     if question.near is not None and question.near.fewest_moves:

@@ -33,9 +33,11 @@ class PooledProblem:
     ) -> PooledProblem:
         """Return the problem in which each buffer names a pool, or "" for the first.
 
-        Raise `UsageError` if a buffer names no given pool, a pool is given twice, or buffers that
-        share an offset name different ones.
+        Raise `UsageError` if a buffer names no given pool, a pool is given twice, buffers that
+        share an offset name different ones, or a buffer has an upper limit.
         """
+        if problem.has_limits:
+            raise UsageError(f"{problem.name}: pools and upper limits exclude each other")
         own_pool = find_numbers(own_pools, problem.names, pools)
         refuse_groups_apart(problem, [pools[number].name for number in own_pool.tolist()])
         return cls(replace(problem, capacity=None), own_pool, tuple(pools))
