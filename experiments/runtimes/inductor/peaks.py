@@ -1,9 +1,12 @@
 """Training steps that are asked to fit four peaks: what they hold, and at what price.
 
-    python -m experiments.runtimes.inductor.peaks [STEP...] [--parts 90 75 60 50] [--run N] > FILE
+    python -m experiments.runtimes.inductor.peaks [STEP...] [--parts 90 75 60 50] [--run N]
+        [--no-budgets] > FILE
 
 A row has the bytes of the step with PyTorch's own splits, the bytes asked for, those that the
-allocator counted, the extra compute and its bound, and the processor's seconds of the search. Bytes
+allocator counted, the extra compute and its bound, and the processor's seconds of the search. It
+also has the least extra compute of PyTorch's activation memory budgets 0, 0.1 to 0.9 whose steps,
+measured in the same way, hold no more than was asked for. Bytes
 that kernel libraries take for themselves are apart. Generated kernels do nothing, as what a step
 allocates does not depend on what they compute. `plan` is a digest of all splits: rows of several
 runs, `--run 2` and so on, are to have equal ones. The command ends with 1 if a step holds more than
@@ -20,7 +23,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -34,13 +37,19 @@ from experiments.tables import markdown
 from optsched import plugins
 from optsched.plugins.inductor import options
 from optsched.plugins.inductor.recompute import partition
+from optsched.plugins.inductor.recompute.answer import Answer, take_theirs
 from optsched.plugins.inductor.recompute.joint_graph import Modules, computed
+from optsched.plugins.inductor.recompute.joint_step import JointStep
+from optsched.plugins.inductor.recompute.models import TORCH_BUDGETS
+from optsched.runtime.clock import Clock
 from tests.support.compiled_memory import NO_CACHE, no_kernels
 
 PARTS = (90, 75, 60, 50)
 """Peaks asked for, in % of what the step holds with PyTorch's own splits."""
 CALLS = 9
 """Steps that are run: one of several graphs is measured and chosen up to three times."""
+NO_PEAK = "100TiB"
+"""A peak that is never exceeded: a step of several graphs is measured, and nothing is chosen."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ class PeakRow:
     apart: int
     extra_percent: float
     bound_percent: float
+    theirs_percent: float
+    """The least of PyTorch's budgets at this peak; -1 if no step of theirs fits or was run."""
     seconds: float
     plan: str
     answer: str
@@ -210,10 +221,12 @@ def run_step(name: str, **settings: Any) -> list[str]:
     return plugins.explain().splitlines()
 
 
-def measure_step(name: str, parts: Sequence[int], run: int) -> Iterator[PeakRow]:
+def measure_step(
+    name: str, parts: Sequence[int], run: int, budgets: Sequence[float] = TORCH_BUDGETS
+) -> Iterator[PeakRow]:
     """Yield a row for each part of what the step holds with PyTorch's own splits."""
-    # A peak that is never exceeded: the step of several graphs is measured, and nothing is chosen.
-    stock, *_ = _figures(run_step(name, peak="100TiB"))
+    stock, *_ = _figures(run_step(name, peak=NO_PEAK))
+    theirs = [_at_budget(name, budget) for budget in budgets]
     for part in parts:
         Seen.plans.clear()
         Seen.seconds.clear()
@@ -224,8 +237,24 @@ def measure_step(name: str, parts: Sequence[int], run: int) -> Iterator[PeakRow]
         plan = hashlib.sha256(text).hexdigest()[:12]
         seconds = round(sum(Seen.seconds), 1)
         package = STEPS[name][0]
-        numbers = (extra, bound, seconds, plan, answer, run)
+        least = min((cost for peak, cost in theirs if peak <= asked), default=-1.0)
+        numbers = (extra, bound, least, seconds, plan, answer, run)
         yield PeakRow(name, package, graphs, nodes, part, stock, asked, held, apart, *numbers)
+
+
+def _at_budget(name: str, budget: float) -> tuple[int, float]:
+    """Return the bytes held, and the extra compute in %, with PyTorch's splits at a budget."""
+
+    def split(step: JointStep, _: Clock) -> Answer:
+        # Of equal splits the first one is kept; the default one, at 1, is the first of all.
+        known = [x for x in step.splits if x.budget <= budget]
+        found = max(known, key=lambda x: x.budget, default=step.splits[0])
+        made = take_theirs(step, found)
+        return made._replace(record=replace(made.record, saved=found.saved))
+
+    with mock.patch.object(partition, "search_split", split):
+        held, _, extra, *_ = _figures(run_step(name, peak=NO_PEAK))
+    return held, max(0.0, extra)
 
 
 def _figures(lines: Sequence[str]) -> tuple[int, int, float, float, int, int, str]:
@@ -257,7 +286,7 @@ def _percent(pattern: str, text: str) -> float:
 def peaks_table(rows: Sequence[PeakRow]) -> str:
     """Return a line for each step and peak, over its runs."""
     head = ["step", "package", "graphs", "nodes", "asked, %", "asked", "held", "used, %"]
-    head += ["extra, %", "bound, %", "seconds", "runs", "plans", "answer"]
+    head += ["extra, %", "bound, %", "PyTorch's, %", "seconds", "runs", "plans", "answer"]
     found: dict[tuple[str, int], list[PeakRow]] = {}
     for row in rows:
         found.setdefault((row.step, row.part), []).append(row)
@@ -275,8 +304,10 @@ def _line(rows: Sequence[PeakRow]) -> list[str]:
         f"{row.asked:,}",
         f"{row.held:,}",
         f"{100 * row.held / row.asked:.0f}",
-        f"{row.extra_percent:.2f}" if row.extra_percent >= 0 else "-",
-        f"{row.bound_percent:.2f}" if row.bound_percent >= 0 else "-",
+        *(
+            f"{x:.2f}" if x >= 0 else "-"
+            for x in (row.extra_percent, row.bound_percent, row.theirs_percent)
+        ),
         f"{max(x.seconds for x in rows):.0f}",
         str(len(rows)),
         str(len({x.plan for x in rows})),
@@ -293,6 +324,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="experiments.runtimes.inductor.peaks")
     parser.add_argument("names", nargs="*", metavar="STEP")
     parser.add_argument("--parts", type=int, nargs="*", default=PARTS, help="in %%")
+    parser.add_argument("--no-budgets", action="store_true", help="leave PyTorch's budgets out")
     parser.add_argument("--run", type=int, default=1, help="number of the run, for the rows")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(STEPS):
@@ -301,6 +333,7 @@ def main() -> None:
     torch.set_num_threads(1)
     writer = csv.DictWriter(sys.stdout, [x.name for x in fields(PeakRow)], lineterminator="\n")
     writer.writeheader()
+    budgets = () if chosen.no_budgets else TORCH_BUDGETS
     wrong = False
     with (
         no_kernels(),
@@ -310,7 +343,7 @@ def main() -> None:
     ):
         for name in chosen.names or STEPS:
             try:
-                for row in measure_step(name, chosen.parts, chosen.run):
+                for row in measure_step(name, chosen.parts, chosen.run, budgets):
                     writer.writerow(asdict(row))
                     sys.stdout.flush()
                     wrong |= row.fits and row.held > row.asked

@@ -59,13 +59,14 @@ def answer(search: SplitSearch) -> Answer:
     """
     theirs = search.torch_split()
     if theirs is not None:
-        return _take_theirs(search.step, theirs)
+        return take_theirs(search.step, theirs)
     if not search.tried:
         raise KeptOrderError(f"no plan within {search.budget:,} bytes: {search.blocker}")
     return _take_ours(search)
 
 
-def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
+def take_theirs(step: JointStep, split: TorchSplit) -> Answer:
+    """Return a split of PyTorch's as the answer."""
     memory = step.memory(split.modules)
     simulated = None if memory is None else memory.used
     share = 100 * split.extra / max(1, step.problem.total)
