@@ -53,13 +53,13 @@ def all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
         baseline=known.question.near,
     )
     if found.complete and known.plan is None:
-        _refuse_without_plan(known, below, room)
+        refuse_without_plan(known, below, room)
     if found.complete:
         # All orders were packed or refuted within this slab, so the next byte is a bound.
         yield Finding("all orders", bounds=slab_bound(found.refuted + 1))
 
 
-def _refuse_without_plan(known: Known, below: int, room: int) -> None:
+def refuse_without_plan(known: Known, below: int, room: int) -> None:
     """Raise GraphError if no order has a packing within `room`, which is enough for any."""
     name = known.graph.name
     if below > MAX_ADDRESS:

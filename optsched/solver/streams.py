@@ -5,12 +5,14 @@ Offsets are found as for one stream: buffers that conflict without sharing a ste
 
 from __future__ import annotations
 
+from optsched.model.pools import address_limit
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.effort import ORDERS
 from optsched.solver.features import Feature
 from optsched.solver.finding import Finding, peak_bound, slab_bound
+from optsched.solver.joint_stages import refuse_without_plan
 from optsched.solver.known import Known
 from optsched.solver.order_packing import Findings, found_orders, pack_quickly
 from optsched.solver.resume import Resume
@@ -74,22 +76,28 @@ def stream_walk(known: Known, resume: Resume, clock: Clock) -> Findings:
 
 
 def all_stream_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Pack or refute each order of a small graph's streams."""
+    """Pack or refute each order of a small graph's streams.
+
+    If only the peak is minimized, any plan will do; without one, orders are packed, too.
+    """
     from optsched.joint.stream_orders import enumerate_stream_orders
 
-    if known.plan is None:
-        return
-    objective = Objective.PEAK if Feature.PEAK & known.features else Objective.SLAB
-    below = (known.value() or 0) - 1
+    is_peak = Feature.PEAK & known.features and known.plan is not None
+    objective = Objective.PEAK if is_peak else Objective.SLAB
+    room = address_limit(known.graph)
+    below = room if known.plan is None else (known.value() or 0) - 1
+    below = below if known.capacity is None else min(known.capacity, below)
     # Merged at once, since the enumeration takes long and a progress line waits for its plans.
     found = enumerate_stream_orders(
         known.graph,
-        below if known.capacity is None else min(known.capacity, below),
+        below,
         objective=objective,
         offer=lambda plan: known.merge(Finding("all orders", plans=(plan,))),
         offer_order=lambda order: merge_order(known, order, "all orders"),
         limits=clock,
     )
+    if found.complete and known.plan is None:
+        refuse_without_plan(known, below, room)
     if found.complete:
         yield Finding("all orders", bounds=peak_bound(found.least_peak))
     if found.complete and objective is Objective.SLAB:

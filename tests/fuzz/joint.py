@@ -3,7 +3,7 @@
 Question: are slab and peak of `solve` what exhaustion over all orders and offsets says, and is
 nothing called optimal that is not? Graphs of up to six ops have all that a graph can have; each
 kind adds places: alignments, pins, pools, ops that write in place, pairs of buffers that are kept
-apart and groups that share an offset ("sharing"). The oracle
+apart and groups that share an offset ("sharing"), upper limits of addresses. The oracle
 (`tests/support/brute.py`) shares no code with the solver. Pins that clash in every order must be
 refused.
 """
@@ -25,7 +25,7 @@ from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
 from tests.support import brute
-from tests.support.generators import PLANNABLE, random_graph, with_sharing
+from tests.support.generators import PLANNABLE, random_graph, with_limits, with_sharing
 
 PLAIN = PLANNABLE - {"alignment"}
 KINDS = {
@@ -40,6 +40,9 @@ KINDS = {
     "sharing": PLAIN,
     "sharing, pins and pools": PLAIN | {"pins", "pools"},
     "in-place and sharing": PLAIN,
+    "limits": PLANNABLE,
+    "limits, sharing, pins and pools": PLAIN | {"pins", "pools"},
+    "in-place and limits": PLAIN,
 }
 """Kinds of graphs by name, and the features they are made of."""
 BUFFERS = 7
@@ -89,6 +92,8 @@ def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: f
         if "sharing" in kind:
             graph = with_sharing(rng, graph)
             row.sharing += bool(graph.keep_apart or graph.must_share)
+        if "limits" in kind:
+            graph = with_limits(rng, graph)
         compare(row, graph.with_inplace() if inplace else graph, seconds)
         row.graphs += 1
     row.seconds = time.perf_counter() - started

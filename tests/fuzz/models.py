@@ -28,7 +28,7 @@ from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from tests.support.brute import least_joint, least_joint_inplace, least_peak, least_peak_inplace
-from tests.support.generators import FEATURES, PLANNABLE, random_graph, with_sharing
+from tests.support.generators import FEATURES, PLANNABLE, random_graph, with_limits, with_sharing
 
 LIMITS = Limits(3600.0)
 """Never reached by graphs this small, also if the command gets little of the processor."""
@@ -109,7 +109,8 @@ def decomposable(rng: np.random.Generator) -> Graph:
         graph = random_graph(rng, int(rng.integers(1, 7)), max_size=8, features=features)
         if np.count_nonzero(graph.arrays.size) <= BUFFERS:
             shared = with_sharing(rng, graph) if rng.random() < 0.3 else graph
-            return replace(shared, must_share=())
+            limited = with_limits(rng, shared) if rng.random() < 0.3 else shared
+            return replace(limited, must_share=())
 
 
 def _mixed(rng: np.random.Generator, ops: int, max_size: int, features: Collection[str]) -> Graph:
@@ -117,9 +118,11 @@ def _mixed(rng: np.random.Generator, ops: int, max_size: int, features: Collecti
     if rng.random() < 0.5:
         features = PLANNABLE
     graph = random_graph(rng, ops, max_size=max_size, features=features)
-    if rng.random() < 0.4:
-        return plannable(graph, True, None)
-    return with_sharing(rng, graph) if rng.random() < 0.3 else graph
+    writes, limits = rng.random() < 0.4, rng.random() < 0.2
+    if not writes and rng.random() < 0.3:
+        graph = with_sharing(rng, graph)
+    graph = with_limits(rng, graph) if limits else graph
+    return plannable(graph, True, None) if writes else graph
 
 
 def _least_slab(graph: Graph) -> int | None:

@@ -210,6 +210,7 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
+    below = problem.below.tolist()
     best: list[int | None] = [None]
     placed: list[tuple[int, int]] = []
     apart = {pair for a, b in problem.keep_apart.tolist() for pair in ((a, b), (b, a))}
@@ -241,7 +242,7 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
         for i, low in lowest.items():
             offset = max(low, pin[i])
             # Ascending offsets only: every other sequence is met in that one.
-            if (offset, i) < last:
+            if (offset, i) < last or offset + size[i] > below[i]:
                 continue
             placed.append((i, offset + size[i]))
             place(tuple(j for j in left if j != i), max(slab, offset + size[i]), (offset, i))
@@ -281,11 +282,12 @@ def _least_by_offsets(things: Sequence[Thing], apart: Collection[tuple[int, int]
         if at == len(turn):
             return True
         i = turn[at]
-        choices = [pin[i]] if pin[i] >= 0 else range(0, slab - size[i] + 1, step[i])
+        most = min(slab - size[i], things[i].highest)
+        choices = [pin[i]] if pin[i] >= 0 else range(0, most + 1, step[i])
         return any(
             fits(slab, at + 1, (*placed, (i, x)))
             for x in choices
-            if x + size[i] <= slab and not any(clash(i, x, j, y) for j, y in placed)
+            if x <= most and not any(clash(i, x, j, y) for j, y in placed)
         )
 
     # Above this each buffer has room of its own beside the pins.
@@ -333,7 +335,7 @@ def least_joint(
         for problem in problems:
             # Many orders have the same packing problem.
             key = problem.start.tobytes() + problem.end.tobytes() + problem.size.tobytes()
-            key += problem.alignment.tobytes() + problem.pin.tobytes()
+            key += problem.alignment.tobytes() + problem.pin.tobytes() + problem.below.tobytes()
             key += repr((problem.keep_apart.tolist(), problem.must_share)).encode()
             if key not in seen:
                 seen[key] = least_slab(problem)
@@ -401,8 +403,16 @@ def _things_in_pool(
         alone = there[members[0]] if len(members) == 1 else None
         rows = alone or {at: (0, size) for b in members for at in there[b]}
         pin = -1 if first.pin is None else first.pin
-        things.append(Thing(members, rows, size, first.alignment, pin, is_live=True))
+        highest = min(limit_of(graph, b) - graph.buffers[b].size for b in members)
+        things.append(Thing(members, rows, size, first.alignment, pin, highest, is_live=True))
     return things
+
+
+def limit_of(graph: Graph, b: int) -> int:
+    """Return the lowest offset of a mark that a buffer is kept apart from: where it must end."""
+    others = [x for pair in graph.keep_apart if b in pair for x in pair if x != b]
+    marks = [graph.buffers[x].pin for x in others if not graph.buffers[x].size]
+    return min((pin for pin in marks if pin is not None), default=2**62)
 
 
 def spans_of(graph: Graph, order: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from optsched.model.graph import Graph
 from optsched.model.streams import with_streams
-from tests.support.brute import orders
+from tests.support.brute import limit_of, orders
 from tests.support.generators import random_graph
 
 FEATURES = frozenset({"inputs", "external", "multi", "births", "views", "mutation", "workspace"})
@@ -48,6 +48,7 @@ class Held:
         buffer = graph.buffers[b]
         self.id, self.size, self.kept = b, buffer.size, graph.kept[b]
         self.alignment, self.pin, self.pool = buffer.alignment, buffer.pin, buffer.pool
+        self.limit = limit_of(graph, b)
         self.maker = graph.producers[b] if buffer.birth is None else buffer.birth
         self.users = {
             v
@@ -142,6 +143,8 @@ def _least_slab(rows: Sequence[Held], pairs: set[tuple[int, int]]) -> int | None
                 if row.pin < low:
                     continue
                 offset = row.pin
+            if offset + row.size > row.limit:
+                continue
             # Ascending offsets, as in the packing without streams.
             if (offset, i) < last:
                 continue

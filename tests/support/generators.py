@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from optsched.errors import GraphError
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.model.limits import limited
 
 FEATURES = frozenset(
     {
@@ -123,6 +124,16 @@ def with_sharing(rng: np.random.Generator, graph: Graph) -> Graph:
         except GraphError:
             continue
     return graph
+
+
+def with_limits(rng: np.random.Generator, graph: Graph) -> Graph:
+    """Let a few buffers end at or below an address not far above the lowest one that they can."""
+    limits = {
+        x.name: (x.pin or 0) + x.size + int(rng.integers(12))
+        for b, x in enumerate(graph.buffers)
+        if graph.roots[b] == b and not x.external and rng.random() < 0.4
+    }
+    return limited(graph, limits)
 
 
 def relabel(graph: Graph, op_at: Sequence[int], buffer_at: Sequence[int]) -> Graph:

@@ -37,6 +37,7 @@ def least_slab(
             model.add(turn * step == pin)
         if thing.is_live:
             model.add(turn * step + thing.size <= slab)
+            model.add(turn * step <= min(thing.highest, top))
     for step in sorted({step for thing in things for step in thing.there}):
         live = []
         for place, thing in zip(offset, things, strict=True):

@@ -23,6 +23,8 @@ class Thing:
     alignment: int
     pin: int
     """`alignment` and `pin`: of all members together; pin -1 for none."""
+    highest: int
+    """Highest offset that lets every live member end within its upper limit."""
     is_live: bool
     """True if some member is live at some step."""
 
@@ -71,5 +73,6 @@ def _thing(problem: PackingProblem, members: tuple[int, ...]) -> Thing:
         size,
         lcm(*(int(problem.alignment[i]) for i in members)),
         int(np.max(problem.pin[list(members)])),
+        min((int(problem.below[i] - problem.size[i]) for i in live), default=2**62),
         bool(live),
     )

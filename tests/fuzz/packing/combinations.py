@@ -3,11 +3,11 @@
     python -m tests.fuzz packing.combinations [--count 2000] [--seed 1]
 
 Question: do the slab of `pack`, its proof and its answer to "does it fit?" agree with CP-SAT for
-all combinations? Of alignment, pins, gaps, windows, pairs kept apart, groups that share an
-offset and reserved regions each problem has its own; the regions may overlap, end before the last
-step and reach over the slab. Each problem is
-packed twice: for the least slab, and under a capacity near it. Brute force tries every offset of
-the smallest ones without regions. A pin inside a region must be refused, and no other problem.
+all combinations? Of alignment, pins, upper limits, gaps, windows, pairs kept apart, groups that
+share an offset and reserved regions each problem has its own; the regions may overlap, end before
+the last step and reach over the slab. Each problem is packed twice: for the least slab, and under a
+capacity near it. Brute force tries every offset of the smallest ones without regions. A pin inside
+a region must be refused, and no other problem.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ def run(
     wrong: list[str] = []
     for number in range(problems):
         random = np.random.default_rng([seed, number])
-        kind = "".join(letter for letter in "apgwksr" if random.random() < 0.5)
+        kind = "".join(letter for letter in "apgwksrl" if random.random() < 0.5)
         size = int(random.integers(buffers[0], buffers[1] + 1))
         problem = random_problem(random, kind, size)
         regions = random_regions(random, problem) if "r" in kind else []
+        problem = random_limits(random, problem) if "l" in kind else problem
         try:
             trouble = compare(problem, regions, random, seconds, count)
         except TimeoutError:
@@ -67,6 +68,15 @@ def run(
         if trouble is not None:
             wrong.append(f"number {number}, kind {kind!r}, {trouble}: {regions}, {problem}")
     return count, wrong
+
+
+def random_limits(random: np.random.Generator, problem: PackingProblem) -> PackingProblem:
+    """Let a third of the buffers end at or below an address, most of these within the load."""
+    below = problem.below.copy()
+    for i in np.flatnonzero(random.random(len(problem)) < 0.3).tolist():
+        lowest = max(0, int(problem.pin[i])) + int(problem.size[i])
+        below[i] = lowest + int(random.integers(1 + problem.max_load))
+    return replace(problem, below=below)
 
 
 def random_regions(random: np.random.Generator, problem: PackingProblem) -> list[Region]:
