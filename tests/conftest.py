@@ -22,6 +22,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.runtime import kernel
+from tests.support.commands import Cli
 
 # No deadline anywhere, as machines are shared; the same examples in CI.
 settings.register_profile("dev", deadline=None)
@@ -45,6 +46,12 @@ def _python_takes_interrupts() -> Iterator[None]:
 def _no_command_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the deadline of commands that tests before ran: after it no kernel is compiled."""
     monkeypatch.setattr(kernel.policy, "deadline", math.inf)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run commands, and return what they print."""
+    return Cli(capsys)
 
 
 MOST_OPS = 200

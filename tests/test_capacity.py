@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from optsched import Graph, GraphBuilder, fits, peak_memory, recompute, solve, w
 from optsched.cli import main
 from optsched.errors import UsageError
 from tests.support.brute import least_peak
+from tests.support.commands import Cli
 from tests.support.generators import random_graph
 
 
@@ -59,15 +59,11 @@ def test_answers_are_true_on_random_graphs() -> None:
         assert least >= least_peak(graph)
 
 
-def test_the_command_answers_by_line_and_exit_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_answers_by_line_and_exit_code(tmp_path: Path, cli: Cli) -> None:
     path = str(tmp_path / "step.json")
     write_graph(step(), path)
-    assert main(["fits", path, "1KiB"]) == 0
-    assert capsys.readouterr().out.startswith("yes, as it is: ")
-    assert main(["fits", path, "100", "--json"]) == 4
-    record = json.loads(capsys.readouterr().out)
+    assert cli("fits", path, "1KiB").startswith("yes, as it is: ")
+    record = cli.json("fits", path, "100", code=4)
     assert (record["fits"], record["way"], record["capacity"]) == (False, "", 100)
     assert main(["fits", path, "lots"]) == 2
 

@@ -33,6 +33,7 @@ from optsched.model.graph import Graph
 from tests.certificate.branches import by_cases, some_graphs, steps_by_cases, with_order
 from tests.certificate.test_certificate import mutate
 from tests.support.brute import least_peak
+from tests.support.commands import Cli
 
 Row = tuple[Graph, int, Certificate]
 
@@ -230,7 +231,11 @@ SUPPOSE = '{"kind": "suppose", "first": 0, "second": 1}'
     ],
 )
 def test_hostile_files_are_refused_in_one_line(
-    files: tuple[str, str, Path], steps: str, code: int, capsys: pytest.CaptureFixture[str]
+    files: tuple[str, str, Path],
+    steps: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     graph, plan, proof = files
     document = json.loads(proof.read_text()) | {"steps": []}
@@ -238,8 +243,7 @@ def test_hostile_files_are_refused_in_one_line(
     text = json.dumps(document | {"ops": names[:2], "bound": 10**30})
     proof.write_text(text.replace('"steps": []', f'"steps": [{steps}]'))
     capsys.readouterr()
-    assert main(["check", graph, plan, str(proof)]) == code
-    printed = capsys.readouterr()
+    printed = cli.both("check", graph, plan, proof, code=code)
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert len(printed.err) < 600

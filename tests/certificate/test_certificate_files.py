@@ -18,6 +18,7 @@ from optsched.cli import main
 from optsched.errors import FormatError
 from optsched.formats import write_graph
 from optsched.formats.certificate import read_certificate_document
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 
 Document = dict[str, Any]
@@ -32,17 +33,12 @@ def files(tmp_path: Path) -> tuple[str, str, Path]:
     return str(graph), str(plan), proof
 
 
-def test_solve_writes_what_check_accepts(
-    files: tuple[str, str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_solve_writes_what_check_accepts(files: tuple[str, str, Path], cli: Cli) -> None:
     graph, plan, proof = files
-    assert main(["check", graph, plan, str(proof)]) == 0
-    assert (
-        "no order below 18 bytes, the peak is minimal, the slab is minimal"
-        in capsys.readouterr().out
+    assert "no order below 18 bytes, the peak is minimal, the slab is minimal" in cli(
+        "check", graph, plan, proof
     )
-    assert main(["check", graph, plan, str(proof), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("check", graph, plan, proof)
     assert (record["bound"], record["valid"]) == (18, True)
 
 
@@ -121,6 +117,7 @@ def test_corrupt_files_are_refused_in_one_line(
     change: Callable[[Document], None],
     code: int,
     capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     graph, plan, proof = files
     document = json.loads(proof.read_text())
@@ -128,8 +125,7 @@ def test_corrupt_files_are_refused_in_one_line(
     change(document)
     proof.write_text(json.dumps(document))
     capsys.readouterr()
-    assert main(["check", graph, plan, str(proof)]) == code
-    printed = capsys.readouterr()
+    printed = cli.both("check", graph, plan, proof, code=code)
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert str(proof) in printed.err
@@ -140,14 +136,14 @@ def test_truncated_files_are_refused(
     files: tuple[str, str, Path],
     pack: Callable[[bytes], bytes],
     capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     graph, plan, proof = files
     data = pack(proof.read_bytes())
     for size in range(0, len(data) - 2, 7):
         proof.write_bytes(data[:size])
         capsys.readouterr()
-        assert main(["check", graph, plan, str(proof)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        assert cli.error("check", graph, plan, proof).count("\n") == 1
 
 
 def test_the_checker_is_short_and_runs_without_a_solver(files: tuple[str, str, Path]) -> None:

@@ -24,6 +24,7 @@ from optsched.model.question import Question
 from optsched.reports.results import plan_record, trace_rows
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
+from tests.support.commands import Cli
 from tests.support.generators import random_graph
 
 REPRO = Path(__file__).parents[3] / "shared" / "instances" / "repro"
@@ -118,32 +119,28 @@ def test_slab_of_the_listed_ops_refutes_a_bound_too() -> None:
 
 
 def test_command_names_what_was_not_verified(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     files = {name: str(tmp_path / name) for name in ("graph", "plan", "proof")}
     write_graph(graph(), files["graph"])
     command = ["solve", files["graph"], "-o", files["plan"], "--certificate", files["proof"]]
-    assert main(command) == 0
-    capsys.readouterr()
-    assert main(["check", files["graph"], files["plan"]]) == 0
-    out = capsys.readouterr().out
+    cli(*command)
+    out = cli("check", files["graph"], files["plan"])
     assert "not verified: no peak below 12 bytes by order bound (L2), no slab below" in out
     assert main(["check", files["graph"], files["plan"], "--json"]) == 0
     expected = {"peak": {"bound": 12, "proof": "L2"}, "slab": {"bound": 12, "proof": "L5"}}
     assert json.loads(capsys.readouterr().out)["unverified"] == expected
-    assert main(["check", files["graph"], files["plan"], files["proof"]]) == 0
-    assert "not verified" not in capsys.readouterr().out
+    assert "not verified" not in cli("check", files["graph"], files["plan"], files["proof"])
 
 
-def test_report_draws_no_plan_whose_claims_are_refuted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_draws_no_plan_whose_claims_are_refuted(tmp_path: Path, cli: Cli) -> None:
     document = plan_document(graph(), PLAN, {"trace": [event(16, 17)]})
     paths = [str(tmp_path / name) for name in ("graph.json", "plan.json", "trace.json")]
     write_graph(graph(), paths[0])
     Path(paths[1]).write_text(json.dumps(document))
-    assert main(["report", *paths[:2], "--trace", paths[2]]) == 2
-    assert "a bound of 17 bytes, this plan has 16" in capsys.readouterr().err
+    assert "a bound of 17 bytes, this plan has 16" in cli.error(
+        "report", *paths[:2], "--trace", paths[2]
+    )
     assert not Path(paths[2]).exists()
 
 
@@ -175,7 +172,6 @@ def test_what_solve_writes_is_never_refused() -> None:
 
 
 @pytest.mark.skipif(not REPRO.is_dir(), reason="needs the shared instances")
-def test_lies_of_the_repro_files(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lies_of_the_repro_files(cli: Cli) -> None:
     files = [str(REPRO / f"claim_{kind}.json") for kind in "gp"]
-    assert main(["check", *files]) == 1
-    assert "of graph 'another'" in capsys.readouterr().err
+    assert "of graph 'another'" in cli.error("check", *files, code=1)

@@ -22,6 +22,7 @@ from optsched.cli.commands import COMMANDS, make_parser
 from optsched.cli.examples import EXAMPLES
 from optsched.cli.options import GROUPS
 from optsched.formats import write_graph
+from tests.support.commands import Cli
 from tests.support.families.small import aligned, diamond
 from tests.support.hard_graph import hard_graph
 
@@ -65,12 +66,9 @@ def graph(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_solve_json_has_the_stable_keys(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_solve_json_has_the_stable_keys(graph: str, tmp_path: Path, cli: Cli) -> None:
     plan = tmp_path / "plan.json"
-    assert main(["solve", graph, "--json", "-o", str(plan)]) == 0
-    printed = capsys.readouterr()
+    printed = cli.both("solve", graph, "--json", "-o", plan)
     record = json.loads(printed.out)
     assert set(record) >= SOLVE_KEYS
     assert printed.err == ""
@@ -78,12 +76,11 @@ def test_solve_json_has_the_stable_keys(
     assert (record["peak_proof"], record["slab_proof"]) == ("L3", "L5")
     assert record["order"] == ["right", "left", "join"]
     assert set(record["offsets"]) == {"x", "a", "b", "right.workspace", "y"}
-    assert main(["check", graph, str(plan)]) == 0
-    assert "valid: peak 18 bytes, slab 18 bytes" in capsys.readouterr().out
+    assert "valid: peak 18 bytes, slab 18 bytes" in cli("check", graph, plan)
 
 
 def test_every_result_names_the_in_place_model(
-    inplace_graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    inplace_graph: str, tmp_path: Path, cli: Cli
 ) -> None:
     plan, rows = tmp_path / "plan.json", tmp_path / "rows.csv"
     for command in (
@@ -93,31 +90,25 @@ def test_every_result_names_the_in_place_model(
         ["check", inplace_graph, str(plan)],
         ["compare", inplace_graph, "--methods", "lpmf", "--csv", str(rows)],
     ):
-        assert main([*command, "--inplace"]) == 0
-        assert "in-place" in capsys.readouterr().out, command
-        assert main([*command, "--inplace", "--json"]) == 0
-        record = json.loads(capsys.readouterr().out)
+        assert "in-place" in cli(*command, "--inplace"), command
+        record = cli.json(*command, "--inplace")
         model = record.get("memory_model") or record["graphs"][0]["memory_model"]
         assert model.endswith("in-place"), command
     assert rows.read_text().count("in-place") == 2
 
 
-def test_in_place_without_candidates_says_so(
-    graph: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", graph, "--inplace"]) == 0
-    assert "names no in-place candidates" in capsys.readouterr().err
+def test_in_place_without_candidates_says_so(graph: str, cli: Cli) -> None:
+    assert "names no in-place candidates" in cli.error("solve", graph, "--inplace", code=0)
 
 
-def test_solve_text_names_bytes_and_proof(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", graph]) == 0
-    out = capsys.readouterr().out
+def test_solve_text_names_bytes_and_proof(graph: str, cli: Cli) -> None:
+    out = cli("solve", graph)
     assert "peak  18 bytes  order search (L3): no order has less" in out
     assert "optimal (proved)" in out
 
 
 def test_a_tampered_plan_fails_the_check(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     plan = tmp_path / "plan.json"
     main(["solve", graph, "-o", str(plan)])
@@ -125,57 +116,47 @@ def test_a_tampered_plan_fails_the_check(
     record["offsets"]["a"] = record["offsets"]["b"]
     plan.write_text(json.dumps(record))
     capsys.readouterr()
-    assert main(["check", graph, str(plan)]) == 1
-    error = capsys.readouterr().err
+    error = cli.error("check", graph, plan, code=1)
     assert "overlap" in error
     assert error.count("\n") == 1
 
 
 def test_a_plan_and_a_packing_are_executed_on_request(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     plan, packed = tmp_path / "plan.json", tmp_path / "packed.csv"
     main(["solve", graph, "-o", str(plan)])
     (tmp_path / "rows.csv").write_text(CSV)
     main(["pack", str(tmp_path / "rows.csv"), "-o", str(packed)])
     capsys.readouterr()
-    assert main(["check", graph, str(plan), "--replay"]) == 0
-    assert "returned the bytes written before" in capsys.readouterr().out
-    assert main(["check", str(packed), "--replay", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["replayed"]["reads"] == 2
+    assert "returned the bytes written before" in cli("check", graph, plan, "--replay")
+    assert cli.json("check", packed, "--replay")["replayed"]["reads"] == 2
 
 
-def test_unproved_slab_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unproved_slab_exits_with_three(tmp_path: Path, cli: Cli) -> None:
     # A plan above its bound whose only proof could be a joint search: alignment forces waste.
     path = tmp_path / "aligned.json"
     write_graph(aligned(), path)
-    assert main(["solve", str(path), "--engine", "heuristics"]) == 3
-    assert "gap 23.1 %" in capsys.readouterr().out
+    assert "gap 23.1 %" in cli("solve", path, "--engine", "heuristics", code=3)
 
 
-def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    shown = capsys.readouterr().out
+def test_without_arguments_the_help_is_shown(cli: Cli) -> None:
+    shown = cli()
     for words in ("find an order and offsets", "minimalloc", "64KiB", "130 interrupted"):
         assert words in shown
 
 
-def test_a_limit_on_work_gives_the_same_answer_twice(
-    graph: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_on_work_gives_the_same_answer_twice(graph: str, cli: Cli) -> None:
     records = []
     for _ in range(2):
-        assert main(["solve", graph, "--work", "100000", "--json"]) == 0
-        records.append(json.loads(capsys.readouterr().out))
+        records.append(cli.json("solve", graph, "--work", "100000"))
         del records[-1]["runtime"], records[-1]["compile_seconds"]
     assert records[0] == records[1]
     assert records[0]["settings"]["options"]["work"] == 100_000
     assert records[0]["settings"]["options"]["time_limit"] is None
 
 
-def test_every_record_says_what_it_was_made_with(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_record_says_what_it_was_made_with(graph: str, tmp_path: Path, cli: Cli) -> None:
     plan = str(tmp_path / "plan.json")
     digest = hashlib.sha256(Path(graph).read_bytes()).hexdigest()
     for argv in (
@@ -187,8 +168,7 @@ def test_every_record_says_what_it_was_made_with(
         ["convert", graph, "-o", str(tmp_path / "copy.json")],
         ["report", graph, "--trace", str(tmp_path / "trace.json")],
     ):
-        assert main([*argv, "--json"]) == 0
-        made_with = json.loads(capsys.readouterr().out)["settings"]
+        made_with = cli.json(*argv)["settings"]
         assert made_with["files"][graph] == digest, argv
         assert made_with["version"]
         assert "cores" in made_with["machine"]
@@ -210,22 +190,18 @@ def test_capacity_exit_codes(graph: str) -> None:
     assert main(["solve", graph, "--capacity", "17"]) == 4
 
 
-def test_info_and_convert(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_and_convert(graph: str, tmp_path: Path, cli: Cli) -> None:
     other = tmp_path / "copy.json.gz"
-    assert main(["convert", graph, "-o", str(other)]) == 0
-    capsys.readouterr()
-    assert main(["info", str(other), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    cli("convert", graph, "-o", other)
+    record = cli.json("info", other)
     assert (record["ops"], record["peak_bound"], record["program_order_peak"]) == (3, 16, 20)
-    assert main(["info", str(other)]) == 0
-    assert "3, 2 dependencies" in capsys.readouterr().out
+    assert "3, 2 dependencies" in cli("info", other)
 
 
-def test_pack_reads_and_writes_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pack_reads_and_writes_csv(tmp_path: Path, cli: Cli) -> None:
     path, out = tmp_path / "p.csv", tmp_path / "q.csv"
     path.write_text(CSV)
-    assert main(["pack", str(path), "-o", str(out), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("pack", path, "-o", out)
     assert set(record) >= PACK_KEYS
     assert (record["slab"], record["slab_proof"], record["status"]) == (12, "L1", "optimal")
     assert out.read_text().splitlines()[0] == "id,lower,upper,size,offset"
@@ -278,15 +254,14 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_usage_is_one_line_and_code_two(
-    case: str, graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    case: str, graph: str, tmp_path: Path, cli: Cli
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "journal.txt").write_text("something else")
     argv, message = BAD[case]
     argv = [a.replace("GRAPH", graph).replace("EMPTY", str(tmp_path / "empty")) for a in argv]
     before = Path(graph).read_bytes()
-    assert main(argv) == 2
-    error = capsys.readouterr().err
+    error = cli.error(*argv)
     assert message in error
     assert error.count("\n") == 1
     assert Path(graph).read_bytes() == before
@@ -295,11 +270,8 @@ def test_bad_usage_is_one_line_and_code_two(
 @pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="this system has no file that is always full"
 )
-def test_a_full_disk_leaves_the_result_on_the_screen(
-    graph: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", graph, "-o", "/dev/full"]) == 2
-    printed = capsys.readouterr()
+def test_a_full_disk_leaves_the_result_on_the_screen(graph: str, cli: Cli) -> None:
+    printed = cli.both("solve", graph, "-o", "/dev/full", code=2)
     assert "peak  18 bytes" in printed.out
     assert printed.err.count("\n") == 1
     assert "no space left" in printed.err
@@ -327,14 +299,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_files_are_one_line_and_code_two(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_files_are_one_line_and_code_two(case: str, tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "hostile"
     path.write_bytes(HOSTILE[case])
     for command in ("solve", "info"):
-        assert main([command, str(path)]) == 2
-        error = capsys.readouterr().err
+        error = cli.error(command, path)
         assert "hostile" in error
         assert error.count("\n") == 1
         assert "Traceback" not in error
@@ -387,30 +356,24 @@ def test_a_table_into_a_closed_pipe_is_no_failed_check(graph: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_several_packings_are_one_json_object(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_packings_are_one_json_object(tmp_path: Path, cli: Cli) -> None:
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for path in paths:
         path.write_text(CSV)
-    assert main(["pack", *map(str, paths), "--json"]) == 0
-    records = json.loads(capsys.readouterr().out)["results"]
+    records = cli.json("pack", *map(str, paths))["results"]
     assert [r["graph"] for r in records] == ["a", "b"]
-    assert main(["pack", *map(str, paths), "-o", str(tmp_path / "c.csv")]) == 2
-    assert "one packing at a time" in capsys.readouterr().err
+    assert "one packing at a time" in cli.error("pack", *map(str, paths), "-o", tmp_path / "c.csv")
 
 
-def test_pack_keeps_the_offsets_of_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pack_keeps_the_offsets_of_the_file(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "p.csv"
     path.write_text("id,lower,upper,size,offset\na,0,4,8,4\nb,2,6,4,\nc,0,3,4,\n")
-    assert main(["pack", str(path), "--pins", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("pack", path, "--pins")
     assert (record["offsets"]["a"], record["slab"], record["status"]) == (4, 16, "optimal")
     path.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,4\n")
-    assert main(["pack", str(path), "--pins"]) == 2
-    assert "buffers 'a' (at 0) and 'b' (at 4) are pinned onto each other" in capsys.readouterr().err
+    assert "buffers 'a' (at 0) and 'b' (at 4) are pinned onto each other" in cli.error(
+        "pack", path, "--pins"
+    )
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -452,7 +415,9 @@ def test_help_of_a_command(name: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert "options:\n" not in said[0]
 
 
-def test_files_may_follow_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_may_follow_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
+) -> None:
     build = GraphBuilder("pair")
     build.op("a", writes={"x": 8})
     build.op("b", reads=["x"], writes={"y": 8})
@@ -465,11 +430,11 @@ def test_files_may_follow_options(tmp_path: Path, capsys: pytest.CaptureFixture[
         ["report", graph, "--trace", str(tmp_path / "t.json"), plan, "--time-limit", "5"],
     ):
         capsys.readouterr()
-        assert main(line) == 0
-        said = capsys.readouterr().out
+        said = cli(*line)
         assert '"bound": 16' in said or "bytes" in said
-    assert main(["check", graph, plan, "--first", "a", proof, "more"]) == 2
-    assert "unexpected argument 'more'" in capsys.readouterr().err
+    assert "unexpected argument 'more'" in cli.error(
+        "check", graph, plan, "--first", "a", proof, "more"
+    )
 
 
 def test_help_shows_options_in_groups() -> None:
@@ -480,14 +445,13 @@ def test_help_shows_options_in_groups() -> None:
     assert all(name in shown for name in ("--time-limit", "--work", "--workers", "--seed"))
 
 
-def test_help_of_help_is_the_list_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_help_is_the_list_of_commands(capsys: pytest.CaptureFixture[str], cli: Cli) -> None:
     with pytest.raises(SystemExit):
         main(["help"])
     text = capsys.readouterr().out
     assert all(f"\n    {name} " in text for name in COMMANDS)
     assert "exit codes: 0 proved" in text
-    assert main(["help", "slove"]) == 2
-    assert "unknown command 'slove': did you mean 'solve'?" in capsys.readouterr().err
+    assert "unknown command 'slove': did you mean 'solve'?" in cli.error("help", "slove")
 
 
 def test_every_grouped_option_exists() -> None:

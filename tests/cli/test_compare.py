@@ -15,6 +15,7 @@ import pytest
 from optsched.cli import main
 from optsched.formats import write_graph
 from optsched.model.builder import GraphBuilder
+from tests.support.commands import Cli
 from tests.support.families.small import chain, diamond
 from tests.support.hard_graph import hard_graph
 
@@ -47,9 +48,8 @@ def graph(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_compare_json_rows(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", graph, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+def test_compare_json_rows(graph: str, cli: Cli) -> None:
+    record = cli.json("compare", graph)
     assert {row["kind"] for row in record["rows"]} == {"order", "packing", "plan"}
     assert all(set(row) == ROW_KEYS for row in record["rows"])
     assert record["graphs"][0]["peak_bound"] == 18
@@ -65,12 +65,9 @@ def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> 
     assert "https:" not in text
 
 
-def test_compare_takes_folders_and_methods(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_takes_folders_and_methods(graph: str, tmp_path: Path, cli: Cli) -> None:
     write_graph(chain(), tmp_path / "chain.json.gz")
-    assert main(["compare", str(tmp_path), "--methods", "lpmf,naive", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = cli.json("compare", tmp_path, "--methods", "lpmf,naive")["rows"]
     assert {(r["graph"], r["method"]) for r in rows} == {
         (i, m) for i in ("chain", "diamond") for m in ("lpmf", "naive", "optsched")
     }
@@ -91,34 +88,30 @@ def test_compare_writes_csv_and_markdown(graph: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["compare"], ["tune", "--work=9", "--store=plans.store"]])
 def test_a_folder_without_a_graph_is_bad_input(
-    command: list[str], graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     plan = tmp_path / "plans" / "plan.json"
     plan.parent.mkdir()
     assert main(["solve", graph, "-o", str(plan)]) == 0
     options = [option.replace("plans.store", str(tmp_path / "store")) for option in command]
     capsys.readouterr()
-    assert main([*options, str(plan.parent)]) == 2
-    printed = capsys.readouterr()
+    printed = cli.both(*options, plan.parent, code=2)
     said = " ".join((printed.out + printed.err).split())
     assert said.count(f"{plan}: expected a graph, got a plan") == 1
     assert said.count(str(plan)) == 1
 
 
 def test_compare_goes_on_past_bad_files(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
-    assert main(["solve", graph, "-o", str(tmp_path / "plan.json")]) == 0
-    capsys.readouterr()
+    cli("solve", graph, "-o", tmp_path / "plan.json")
     argv = ["compare", str(tmp_path), "--methods", "lpmf", "--json"]
     # A plan beside graphs is skipped; a broken file is an error, and so is a plan given by name.
-    assert main(argv) == 0
-    printed = capsys.readouterr()
+    printed = cli.both(*argv)
     assert "passed over: " in printed.err
     assert [s["bad"] for s in json.loads(printed.out)["skipped"]] == [False]
     (tmp_path / "broken.json").write_text('{"format": "optsched-graph/1", "ops": 3}')
-    assert main(argv) == 2
-    printed = capsys.readouterr()
+    printed = cli.both(*argv, code=2)
     assert "error: " in printed.err
     assert {row["graph"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
     page = ["--report", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv")]
@@ -126,33 +119,27 @@ def test_compare_goes_on_past_bad_files(
     # A page of no graphs is not written, and not said to be.
     assert "report: " not in capsys.readouterr().out
     assert not (tmp_path / "page.html").exists()
-    assert main(["compare", graph, "--methods", "lpmf", "--first", "nothing"]) == 2
-    assert f"error: {graph}: order rules name op 'nothing'" in capsys.readouterr().err
+    assert f"error: {graph}: order rules name op 'nothing'" in cli.error(
+        "compare", graph, "--methods", "lpmf", "--first", "nothing"
+    )
 
 
-def test_compare_refuses_a_plan_that_breaks_a_rule(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_refuses_a_plan_that_breaks_a_rule(graph: str, tmp_path: Path, cli: Cli) -> None:
     plan = tmp_path / "plans" / "diamond.json"
     plan.parent.mkdir()
-    assert main(["solve", graph, "-o", str(plan)]) == 0
-    capsys.readouterr()
+    cli("solve", graph, "-o", plan)
     argv = ["compare", graph, "--plan", f"mine={plan.parent}", "--json"]
-    assert main(argv) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(cli(*argv))["rows"]
     figures = [("mine", 18), ("program", 20), ("optsched", 18)]
     assert [(r["method"], r["slab"]) for r in rows] == figures
     record = json.loads(plan.read_text())
     record["offsets"]["a"] = record["offsets"]["b"]
     plan.write_text(json.dumps(record))
-    assert main(argv) == 1
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(cli(*argv, code=1))["rows"]
     assert {r["method"]: r["trouble"] for r in rows}["mine"] == "refused"
 
 
-def test_compare_says_so_where_our_own_method_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_says_so_where_our_own_method_fails(tmp_path: Path, cli: Cli) -> None:
     build = GraphBuilder("pairs")
     for i in range(4):
         build.op(f"op{i}", writes={f"x{i}": 1 + i % 3})
@@ -160,8 +147,7 @@ def test_compare_says_so_where_our_own_method_fails(
     write_graph(build.build(), path)
     # The MILP takes no graphs on several streams.
     argv = ["compare", str(path), "--streams", "2", "--engine", "milp", "--methods", "program"]
-    assert main(argv) == 5
-    out = capsys.readouterr().out
+    out = cli(*argv, code=5)
     assert "optsched failed on 1 graph, first pairs: " in out
     assert "no figures on any graph: optsched" in out
 

@@ -16,6 +16,7 @@ from optsched.cli import main
 from optsched.formats import write_graph
 from optsched.formats.source import parse_json
 from optsched.model.builder import GraphBuilder
+from tests.support.commands import Cli
 from tests.support.families.small import chain, diamond
 
 posix = pytest.mark.skipif(os.name != "posix", reason="uses links, pipes or shells of POSIX")
@@ -41,7 +42,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @posix
 def test_two_outputs_in_one_file_by_whatever_names(
-    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("old.json").write_text("{}")
@@ -57,32 +58,28 @@ def test_two_outputs_in_one_file_by_whatever_names(
         ("-", "-"),
     ]
     for plan, certificate in pairs:
-        assert main(["solve", graph, "-o", plan, "--certificate", certificate]) == 2
-        assert "two outputs name the same file" in capsys.readouterr().err
-        assert main(["compare", graph, "--csv", plan, "--markdown", certificate]) == 2
-        assert "two outputs name the same file" in capsys.readouterr().err
+        assert "two outputs name the same file" in cli.error(
+            "solve", graph, "-o", plan, "--certificate", certificate
+        )
+        assert "two outputs name the same file" in cli.error(
+            "compare", graph, "--csv", plan, "--markdown", certificate
+        )
     assert Path("old.json").read_text() == "{}"
     assert main(["solve", graph, "-o", "/dev/null", "--certificate", "/dev/null"]) == 0
 
 
 @posix
-def test_a_pipe_in_a_compared_folder_is_passed_over(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_in_a_compared_folder_is_passed_over(graph: str, tmp_path: Path, cli: Cli) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     for methods in ([], ["--methods", "lpmf"]):
-        assert main(["compare", str(tmp_path), *methods]) == 0
-        out, err = capsys.readouterr()
+        out, err = cli.both("compare", tmp_path, *methods)
         assert f"passed over: {tmp_path}/pipe.json: not a regular file" in err
         assert "diamond" in out
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="writes to /dev/full")
-def test_a_comparison_that_can_not_be_written_is_printed(
-    graph: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", graph, "--methods", "lpmf", "--csv", "/dev/full"]) == 2
-    out, err = capsys.readouterr()
+def test_a_comparison_that_can_not_be_written_is_printed(graph: str, cli: Cli) -> None:
+    out, err = cli.both("compare", graph, "--methods", "lpmf", "--csv", "/dev/full", code=2)
     assert "minimum slab proved on 1" in out
     assert "/dev/full: cannot be written: no space left on device" in err
 
@@ -191,7 +188,7 @@ def test_results_are_written_over_a_graph_by_no_name(graph: str, tmp_path: Path)
 
 
 def test_a_folder_gives_graphs_of_any_format_and_passes_notes_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Cli
 ) -> None:
     text = """HloModule jit_step, is_scheduled=true
 ENTRY main {
@@ -203,8 +200,7 @@ ENTRY main {
     (tmp_path / "first.txt").write_text(text)
     (tmp_path / "second.txt").write_text(text)
     (tmp_path / "notes.txt").write_text("models of last week\n")
-    assert main(["compare", str(tmp_path), "--methods", "program", "--json"]) == 0
-    found = capsys.readouterr()
+    found = cli.both("compare", tmp_path, "--methods", "program", "--json")
     instances = json.loads(found.out)["graphs"]
     # Both modules go by the name `jit_step`: their files tell them apart.
     assert [row["graph"] for row in instances] == ["first", "second"]
@@ -220,15 +216,13 @@ def test_what_is_printed_may_go_to_a_stream_of_text(graph: str, tmp_path: Path) 
     assert printed.getvalue().startswith("name,offset")
 
 
-def test_info_describes_a_packing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_describes_a_packing(tmp_path: Path, cli: Cli) -> None:
     packing = tmp_path / "trace.csv"
     packing.write_text("id,lower,upper,size\na,0,3,4\nb,1,4,4\nc,3,6,8\nd,0,2,2\n")
-    assert main(["info", str(packing)]) == 0
-    text = capsys.readouterr().out
+    text = cli("info", packing)
     assert text.startswith("slab 12 bytes with greedy packing by size; smallest possible, proved\n")
     assert "buffers        4, allocated or freed at 6 steps" in text
-    assert main(["info", str(packing), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json("info", packing)
     assert (found["bound"], found["bytes_in_all"], found["saving"]["before"]) == (12, 18, 12)
 
 
@@ -247,40 +241,31 @@ def test_info_parses_a_graph_once(
     assert "diamond" in capsys.readouterr().out
 
 
-def test_options_of_graphs_are_refused_for_live_ranges(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_graphs_are_refused_for_live_ranges(tmp_path: Path, cli: Cli) -> None:
     """They were passed over without a word."""
     path = str(tmp_path / "live.csv")
     Path(path).write_text("id,lower,upper,size,offset\na,0,2,4,0\n")
     trace = ["--trace", str(tmp_path / "trace")]
     for command in (["check", path], ["info", path], ["report", path, *trace]):
         for option in (["--streams", "2"], ["--constants", "before"], ["--no-inplace"]):
-            assert main([*command, *option]) == 2
-            error = capsys.readouterr().err
+            error = cli.error(*command, *option)
             name = option[0].replace("--no-", "--")
             assert f"{path}: {name} is for graphs, this file has live ranges" in error
-        assert main(command) == 0
-        capsys.readouterr()
+        cli(*command)
 
 
-def test_a_missing_reader_is_named_by_tile(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_reader_is_named_by_tile(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     # An entry of None makes the import fail, installed or not.
     monkeypatch.setitem(sys.modules, "tflite", None)
-    assert main(["tile", "instances/tflite/decoder.tflite"]) == 2
-    assert "tflite is not installed; run: pip install" in capsys.readouterr().err
+    assert "tflite is not installed; run: pip install" in cli.error(
+        "tile", "instances/tflite/decoder.tflite"
+    )
 
 
-def test_a_crowded_packing_is_compared_with_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crowded_packing_is_compared_with_nothing(tmp_path: Path, cli: Cli) -> None:
     """Greedy packing by size took four times the limit for 100,000 buffers, all live together."""
     packing = tmp_path / "crowd.csv"
     rows = (f"b{i},0,2,{1 + i % 3}" for i in range(6_400))
     packing.write_text("\n".join(["id,lower,upper,size", *rows]))
-    assert main(["info", str(packing)]) == 0
-    assert capsys.readouterr().out.startswith("slab at least 12,799 bytes\n")
-    assert main(["pack", str(packing)]) == 0
-    assert capsys.readouterr().out.startswith("slab 12,799 bytes; smallest possible, proved\n")
+    assert cli("info", packing).startswith("slab at least 12,799 bytes\n")
+    assert cli("pack", packing).startswith("slab 12,799 bytes; smallest possible, proved\n")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from optsched.cli import folders, main
+from optsched.cli import folders
 from optsched.cli.folders import graph_files
 from optsched.errors import UsageError
 from optsched.formats import write_graph
 from optsched.runtime.interrupt import held_interrupts
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 
 
@@ -35,15 +36,14 @@ def test_files_of_a_folder_come_in_order_and_those_given_are_known(folder: Path)
 
 @pytest.mark.parametrize("command", ["compare", "compare --unfuse", "tune --work 1 --store s"])
 def test_a_folder_of_too_many_files_is_one_line(
-    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     name, *options = command.split()
     # Two files and a folder.
     monkeypatch.setattr(folders, "MOST_ENTRIES", 3)
     assert len(graph_files([str(folder)])) == 2
     monkeypatch.setattr(folders, "MOST_ENTRIES", 2)
-    assert main([name, str(folder), *options]) == 2
-    error = capsys.readouterr().err
+    error = cli.error(name, folder, *options)
     assert error.startswith(f"optsched: error: {folder}: more than 2 files and folders")
     assert error.count("\n") == 1
 

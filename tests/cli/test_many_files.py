@@ -11,6 +11,7 @@ from optsched.cli import main
 from optsched.cli.common import parse_dims
 from optsched.errors import MissingDependencyError
 from optsched.formats.fields import unknown_dimension
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 
 
@@ -31,21 +32,21 @@ def test_a_nightly_job_may_allow_failures(files: list[str], tmp_path: Path) -> N
         assert main([*command, "--allow-failed", "1"]) == 0
 
 
-def test_a_size_for_files_without_dimensions_is_refused(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", files[0], files[0], "--methods", "program", "--dim", "batch=1"]) == 2
-    assert "no file has an open dimension 'batch'" in capsys.readouterr().err
+def test_a_size_for_files_without_dimensions_is_refused(files: list[str], cli: Cli) -> None:
+    assert "no file has an open dimension 'batch'" in cli.error(
+        "compare", files[0], files[0], "--methods", "program", "--dim", "batch=1"
+    )
 
 
 @pytest.mark.parametrize("line", ["good.json", "good.json batch", "good.json batch=0"])
 def test_a_broken_file_of_sizes_is_one_line(
-    line: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: str, files: list[str], tmp_path: Path, cli: Cli
 ) -> None:
     sizes = tmp_path / "sizes.txt"
     sizes.write_text(f"{line}\n")
-    assert main(["compare", files[0], "--methods", "program", "--dims", str(sizes)]) == 2
-    assert f"{sizes}: expected 'path NAME=N', got {line!r}" in capsys.readouterr().err
+    assert f"{sizes}: expected 'path NAME=N', got {line!r}" in cli.error(
+        "compare", files[0], "--methods", "program", "--dims", sizes
+    )
 
 
 def test_a_missing_package_is_named_so_that_pip_finds_it_anywhere() -> None:

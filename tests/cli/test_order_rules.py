@@ -9,6 +9,7 @@ import pytest
 
 from optsched.cli import main
 from optsched.formats.native import graph_document
+from tests.support.commands import Cli
 from tests.support.families.small import swelling
 
 GRAPH = "towers.json"
@@ -28,7 +29,7 @@ def _plan(path: str) -> dict[str, object]:
 
 
 def test_rules_are_kept_written_and_checked(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     rules = ["--first", "up1", "--keep-order", "up0,down1"]
     given = ["solve", GRAPH, *rules, "-o", "plan.json", "--certificate", "bound.json"]
@@ -36,63 +37,58 @@ def test_rules_are_kept_written_and_checked(
     plan = _plan("plan.json")
     assert plan["order_rules"] == {"first": ["up1"], "groups": [["up0", "down1"]]}
     capsys.readouterr()
-    assert main(["check", GRAPH, "plan.json", "bound.json"]) == 0
-    assert "minimal" not in capsys.readouterr().out
-    assert main(["check", GRAPH, "plan.json", "bound.json", *rules]) == 0
-    assert "the peak is minimal" in capsys.readouterr().out
+    assert "minimal" not in cli("check", GRAPH, "plan.json", "bound.json")
+    assert "the peak is minimal" in cli("check", GRAPH, "plan.json", "bound.json", *rules)
     assert main(["check", GRAPH, "plan.json", *rules, "--last", "join"]) == 0
-    assert main(["check", GRAPH, "plan.json", "--last", "up0"]) == 1
-    assert "op 'up0' must be last, but runs at step 1" in capsys.readouterr().err
+    assert "op 'up0' must be last, but runs at step 1" in cli.error(
+        "check", GRAPH, "plan.json", "--last", "up0", code=1
+    )
     plan["order_rules"] = {"groups": [["down1", "up0"]]}
     Path("wrong.json").write_text(json.dumps(plan))
-    assert main(["check", GRAPH, "wrong.json"]) == 1
-    assert "op 'down1' must run before 'up0' of its group" in capsys.readouterr().err
+    assert "op 'down1' must run before 'up0' of its group" in cli.error(
+        "check", GRAPH, "wrong.json", code=1
+    )
 
 
 def test_rules_of_a_file_are_not_the_question(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     """Among orders that run both up0 and up1 first 19 bytes are the minimum, of all 11 are."""
     rules = ["--first", "up*"]
     assert main(["solve", GRAPH, *rules, "-o", "plan.json", "--certificate", "bound.json"]) == 0
     assert json.loads(Path("bound.json").read_text())["order_rules"]["first"]
     capsys.readouterr()
-    assert main(["check", GRAPH, "plan.json", "bound.json"]) == 0
-    said = capsys.readouterr().out
+    said = cli("check", GRAPH, "plan.json", "bound.json")
     assert "no order below 19 bytes among orders that run 'up0', 'up1' first" in said
     assert "which says nothing about other orders" in said
     assert "minimal" not in said
-    assert main(["check", GRAPH, "plan.json", "bound.json", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("check", GRAPH, "plan.json", "bound.json")
     assert "bound" not in record
     assert record["restricted_bound"]["bound"] == 19
-    assert main(["check", GRAPH, "plan.json", "bound.json", *rules]) == 0
-    assert "the peak is minimal, the slab is minimal among them" in capsys.readouterr().out
+    assert "the peak is minimal, the slab is minimal among them" in cli(
+        "check", GRAPH, "plan.json", "bound.json", *rules
+    )
     stated = json.loads(Path("bound.json").read_text())
     del stated["order_rules"]
     Path("old.json").write_text(json.dumps(stated))
-    assert main(["check", GRAPH, "plan.json", "old.json"]) == 0
-    assert "which says nothing about other orders" in capsys.readouterr().out
+    assert "which says nothing about other orders" in cli("check", GRAPH, "plan.json", "old.json")
     assert main(["check", GRAPH, "best.json", "old.json"]) == 1
 
 
-def test_moves_are_counted_bounded_and_checked(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", GRAPH, "--first", "up*", "-o", "base.json"]) == 0
-    capsys.readouterr()
+def test_moves_are_counted_bounded_and_checked(folder: Path, cli: Cli) -> None:
+    cli("solve", GRAPH, "--first", "up*", "-o", "base.json")
     near = ["--baseline", "base.json"]
-    assert main(["solve", GRAPH, *near, "--fewest-moves", "-o", "plan.json", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("solve", GRAPH, *near, "--fewest-moves", "-o", "plan.json")
     assert (record["slab"], record["order_rules"]["moved"]) == (11, 1)
     assert record["order_rules"]["moved_bound"] == 1
-    assert main(["check", GRAPH, "plan.json"]) == 0
-    assert "no plan as good moves fewer than 1 op" in capsys.readouterr().out
+    assert "no plan as good moves fewer than 1 op" in cli("check", GRAPH, "plan.json")
     assert main(["check", GRAPH, "plan.json", *near, "--max-moved", "1"]) == 0
-    assert main(["check", GRAPH, "plan.json", *near, "--max-moved", "0"]) == 1
-    assert "plan moves 1 op of the baseline, more than 0" in capsys.readouterr().err
-    assert main(["solve", GRAPH, *near, "--max-moved", "0"]) == 0
-    assert "0 of 5 ops moved from the baseline (at most 0 allowed)" in capsys.readouterr().out
+    assert "plan moves 1 op of the baseline, more than 0" in cli.error(
+        "check", GRAPH, "plan.json", *near, "--max-moved", "0", code=1
+    )
+    assert "0 of 5 ops moved from the baseline (at most 0 allowed)" in cli(
+        "solve", GRAPH, *near, "--max-moved", "0"
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +102,7 @@ def test_moves_are_counted_bounded_and_checked(
     ],
 )
 def test_wrong_claims_of_moves_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str], rules: dict[str, object], said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], cli: Cli, rules: dict[str, object], said: str
 ) -> None:
     main(["solve", GRAPH, "--first", "up*", "-o", "base.json"])
     main(["solve", GRAPH, "--baseline", "base.json", "--fewest-moves", "-o", "plan.json"])
@@ -116,8 +112,7 @@ def test_wrong_claims_of_moves_are_refused(
     plan["order_rules"] = claimed | rules
     Path("wrong.json").write_text(json.dumps(plan))
     capsys.readouterr()
-    assert main(["check", GRAPH, "wrong.json"]) == 1
-    assert said in capsys.readouterr().err
+    assert said in cli.error("check", GRAPH, "wrong.json", code=1)
 
 
 @pytest.mark.parametrize(
@@ -129,23 +124,17 @@ def test_wrong_claims_of_moves_are_refused(
         (["--fewest-moves", "--pool", "a"], "--pool excludes --fewest-moves"),
     ],
 )
-def test_what_can_not_be_is_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], given: list[str], said: str
-) -> None:
-    assert main(["solve", GRAPH, *given]) == 2
-    shown = capsys.readouterr().err.strip().splitlines()
+def test_what_can_not_be_is_one_line(folder: Path, cli: Cli, given: list[str], said: str) -> None:
+    shown = cli.error("solve", GRAPH, *given).strip().splitlines()
     assert said in shown[-1]
 
 
-def test_what_is_proved_under_rules_is_never_said_of_all_orders(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_proved_under_rules_is_never_said_of_all_orders(folder: Path, cli: Cli) -> None:
     """Patterns count as well, and the framework's order has to keep the rules, too."""
     rules = ["--keep-order", "up*"]
     words = "smallest possible among orders that keep the sequence 'up0', 'up1'"
     for command in (["compare", "--methods", "lpmf", "--report", "page.html"], ["explain"]):
-        assert main([command[0], GRAPH, *command[1:], *rules]) == 0
-        first = capsys.readouterr().out.splitlines()[0]
+        first = cli(command[0], GRAPH, *command[1:], *rules).splitlines()[0]
         assert words in first
         assert ("under the same order rules" in first) is (command[0] == "compare")
     verdicts = Path("page.html").read_text().split("class=more")[1]

@@ -24,6 +24,7 @@ from optsched.model.saving import Saving, change
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import most_less, percent
 from optsched.store import PlanStore
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
 from tests.support.small_step import small_step
@@ -86,17 +87,14 @@ def test_every_command_is_listed() -> None:
 
 
 @pytest.mark.parametrize("command", COMMAND_LINES)
-def test_a_command_begins_with_the_saving(
-    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_begins_with_the_saving(command: str, folder: Path, cli: Cli) -> None:
     line = COMMAND_LINES[command].format(graph=folder / "graph.json", folder=folder)
-    assert main(line.split()) == 0
-    first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
+    first = cli(*line.split()).splitlines()[:FIRST_LINES]
     assert any(" bytes" in line and ("against " in line or " with " in line) for line in first)
 
 
 def test_a_large_graph_is_compared_by_its_peak(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Packing the framework's order would take longer than a limit, after which it comes."""
 
@@ -104,12 +102,10 @@ def test_a_large_graph_is_compared_by_its_peak(
         raise AssertionError("packed")
 
     line = f"solve {folder / 'graph.json'} --json"
-    assert main(line.split()) == 0
-    packed = json.loads(capsys.readouterr().out)
+    packed = json.loads(cli(*line.split()))
     monkeypatch.setattr("optsched.cli.saving.MOST_PACKED", 3)
     monkeypatch.setattr("optsched.compare.measure.pack_apart", refuse)
-    assert main(line.split()) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(*line.split()))
     assert (packed["saving"]["quantity"], found["saving"]["quantity"]) == ("slab", "peak")
     graph = read_graph(folder / "graph.json")
     before = peak_memory(graph, np.arange(len(graph.ops)))
@@ -117,94 +113,75 @@ def test_a_large_graph_is_compared_by_its_peak(
     assert found["saving"]["against"] == "the file's order"
 
 
-def test_each_action_on_a_store_begins_with_what_its_plans_save(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_action_on_a_store_begins_with_what_its_plans_save(folder: Path, cli: Cli) -> None:
     store = folder / "plans.store"
     assert {line.split()[0] for line in STORE_LINES} == {*COMMANDS["store"].actions}
     for line in STORE_LINES:
-        assert main(["store", *line.format(store=store, folder=folder).split()]) == 0
-        first = capsys.readouterr().out.splitlines()[0]
+        first = cli("store", *line.format(store=store, folder=folder).split()).splitlines()[0]
         assert first.startswith("slab 20 -> 18 bytes (-10 %) against the file's order"), line
         # Proofs without a certificate are dropped by an import, and withdrawn by a rule.
         is_proved = not line.startswith(("import", "merge", "gc", "revoke"))
         assert ("smallest possible, proved" in first) == is_proved, line
         assert first.endswith(" (1 record)")
-    assert main(["store", "ls", str(store), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["saving"]
+    found = cli.json("store", "ls", store)["saving"]
     assert (found["before"], found["after"], found["saved"], found["bound"]) == (20, 18, 2, 18)
 
 
-def test_a_store_without_recorded_bytes_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_without_recorded_bytes_says_so(tmp_path: Path, cli: Cli) -> None:
     """Of other origins, and with damage in a provenance from elsewhere."""
     store, graph = PlanStore(tmp_path / "plans.store"), diamond()
     result = solve(graph)
     damaged = {"own_plan": {"quantity": "slab", "before": "20", "noun": "slab"}}
     store.put_result(graph, result, origin=damaged)
-    assert main(["store", "ls", str(store.path)]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
+    first = cli("store", "ls", store.path).splitlines()[0]
     assert first == "saved bytes unknown: 1 record without a framework's plan"
 
 
-def test_warmup_says_that_it_plans_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_warmup_says_that_it_plans_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("optsched.solver.warmup.warm_up", lambda say: None)
-    assert main(["warmup"]) == 0
-    assert capsys.readouterr().out.startswith("nothing planned; ")
+    assert cli("warmup").startswith("nothing planned; ")
 
 
 def test_a_check_compares_by_replay_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file's order is replayed as the plan is; only a checked certificate proves."""
-    assert main(["solve", str(LLAMA), "-o", str(folder / "llama.json")]) == 0
-    capsys.readouterr()
+    cli("solve", LLAMA, "-o", folder / "llama.json")
     monkeypatch.setattr("optsched.compare.saving.stock_plan", None)
     plan, proof = str(folder / "plan.json"), str(folder / "proof.json")
     change = "peak 20 -> 18 bytes (-10 %) against the file's order"
-    assert main(["check", str(folder / "graph.json"), plan]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == change
-    assert main(["check", str(folder / "graph.json"), plan, proof, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["saving"]
+    assert cli("check", folder / "graph.json", plan).splitlines()[0] == change
+    found = cli.json("check", folder / "graph.json", plan, proof)["saving"]
     assert (found["before"], found["after"], found["bound"]) == (20, 18, 18)
-    assert main(["check", str(LLAMA), str(folder / "llama.json")]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == (
+    assert cli("check", LLAMA, folder / "llama.json").splitlines()[0] == (
         "peak 3,756,302,336 -> 3,554,992,128 bytes (-5.4 %) against Inductor's own order"
     )
 
 
-def test_the_record_has_the_saving(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", str(folder / "graph.json"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["saving"]
+def test_the_record_has_the_saving(folder: Path, cli: Cli) -> None:
+    found = cli.json("solve", folder / "graph.json")["saving"]
     assert (found["before"], found["after"], found["saved"]) == (20, 18, 2)
     assert found["method"] == "program"
     assert found["bound"] == 18
 
 
 def test_inductor_is_compared_with_the_order_that_it_chose(
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
-    assert main(["solve", str(LLAMA)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == (
+    assert cli("solve", LLAMA).splitlines()[0] == (
         "peak 3,756,302,336 -> 3,554,992,128 bytes (-5.4 %) against Inductor's own order; "
         "smallest possible, proved"
     )
 
 
-def test_python_compares_with_the_same_plan_as_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_compares_with_the_same_plan_as_the_command(tmp_path: Path, cli: Cli) -> None:
     """The graph names its framework, so that no path is needed, and the file may be gone."""
     copy = tmp_path / LLAMA.name
     shutil.copy(LLAMA, copy)
     graph = read_graph(copy)
     copy.unlink()
     result = solve(graph)
-    assert main(["solve", str(LLAMA)]) == 0
-    line = capsys.readouterr().out.splitlines()[0]
+    line = cli("solve", LLAMA).splitlines()[0]
     assert "against Inductor's own order" in line
     assert result.summary().splitlines()[0] == line
     assert line.replace(">", "&gt;").replace("'", "&#x27;") in result._repr_html_()
@@ -212,16 +189,13 @@ def test_python_compares_with_the_same_plan_as_the_command(
     assert stock_of(aligned) is stock_of(graph) is not FILE_ORDER
 
 
-def test_a_folder_gives_the_sum_and_the_largest_savings(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_gives_the_sum_and_the_largest_savings(folder: Path, cli: Cli) -> None:
     graphs = folder / "several"
     graphs.mkdir(exist_ok=True)
     rng = np.random.default_rng(3)
     for number in range(5):
         write_graph(random_graph(rng), graphs / f"{number}.json")
-    assert main(["compare", str(graphs), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)["saving"]
+    record = cli.json("compare", graphs)["saving"]
     parts = record["graphs"].values()
     for side in ("before", "after", "bound"):
         assert record["total"][side] == sum(part[side] for part in parts)
@@ -292,11 +266,10 @@ def test_only_no_change_is_shown_as_zero() -> None:
 
 @pytest.mark.parametrize("width", ["40", "80", "200"])
 def test_a_comparison_shows_the_framework_in_every_width(
-    width: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    width: str, folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
-    assert main(["compare", str(folder / "graph.json")]) == 0
-    first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
+    first = cli("compare", folder / "graph.json").splitlines()[:FIRST_LINES]
     assert any("framework" in line.split() for line in first)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from optsched.cli import main
 from optsched.formats import write_graph
 from tests.model.test_streams import loads
+from tests.support.commands import Cli
 
 
 @pytest.fixture
@@ -19,44 +17,34 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "loads.json")
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
-    assert main([*args, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_solve_and_check(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_solve_and_check(path: str, tmp_path: Path, cli: Cli) -> None:
     plan = str(tmp_path / "plan.json")
-    found = run(capsys, "solve", path, "-o", plan)
+    found = cli.json("solve", path, "-o", plan)
     assert (found["status"], found["slab"], found["peak"]) == ("optimal", 48, 48)
     assert found["streams"] == {"names": ["copy", "main"], "antichain": ["w", "w2", "x", "y"]}
-    checked = run(capsys, "check", path, plan, "--replay")
+    checked = cli.json("check", path, plan, "--replay")
     assert (checked["peak"], checked["slab"], checked["replayed"]["steps"]) == (48, 48, 80)
-    assert main(["check", path, plan]) == 0
-    assert "2 streams: no slab of these orders is below the peak" in capsys.readouterr().out
-    assert main(["solve", path]) == 0
-    assert "2 streams: the peak consists of buffers that pairwise may be" in capsys.readouterr().out
+    assert "2 streams: no slab of these orders is below the peak" in cli("check", path, plan)
+    assert "2 streams: the peak consists of buffers that pairwise may be" in cli("solve", path)
 
 
-def test_levels(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_levels(path: str, tmp_path: Path, cli: Cli) -> None:
     write_graph(loads().without_streams(), tmp_path / "one.json")
     one = str(tmp_path / "one.json")
-    assert run(capsys, "solve", one)["slab"] == 32
+    assert cli.json("solve", one)["slab"] == 32
     # Levels fix the order: both loads come first, whether or not they are in one.
-    assert run(capsys, "solve", one, "--streams", "1")["slab"] == 48
-    assert run(capsys, "solve", one, "--streams", "2")["slab"] == 48
+    assert cli.json("solve", one, "--streams", "1")["slab"] == 48
+    assert cli.json("solve", one, "--streams", "2")["slab"] == 48
     methods = ("--methods", "greedy_by_size,optsched:5")
-    row = run(capsys, "compare", one, "--streams", "2", *methods)["rows"]
+    row = cli.json("compare", one, "--streams", "2", *methods)["rows"]
     assert row
 
 
-def test_a_certificate_is_of_ops_one_at_a_time(
-    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_certificate_is_of_ops_one_at_a_time(path: str, tmp_path: Path, cli: Cli) -> None:
     plan, certificate = str(tmp_path / "plan.json"), str(tmp_path / "certificate.json")
-    found = run(capsys, "solve", path, "-o", plan, "--certificate", certificate)
+    found = cli.json("solve", path, "-o", plan, "--certificate", certificate)
     assert found["certificate"]["bound"] == 32
-    assert run(capsys, "check", path, plan, certificate)["bound"] == 32
+    assert cli.json("check", path, plan, certificate)["bound"] == 32
 
 
 @pytest.mark.parametrize(
@@ -93,10 +81,9 @@ def test_a_certificate_is_of_ops_one_at_a_time(
     ],
 )
 def test_what_takes_ops_one_at_a_time_refuses(
-    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], said: str
+    path: str, tmp_path: Path, cli: Cli, args: list[str], said: str
 ) -> None:
     given = [str(tmp_path / x) if x.startswith("OUT") else x for x in args]
-    assert main([*given, path]) == 2
-    error = capsys.readouterr().err
+    error = cli.error(*given, path)
     assert said in error
     assert error.count("\n") == 1

@@ -15,24 +15,21 @@ from optsched.cli import main
 from optsched.formats.fused import fused_document, read_fused, read_fused_document
 from optsched.model.fusion import whole_split
 from tests.support.brute_fusion import least_peak, random_stages
+from tests.support.commands import Cli
 
 CAPTURED = Path(__file__).parents[1] / "data" / "fused" / "shared.bwd.json.gz"
 LIMIT = ("--time-limit", "300")
 
 
-def test_a_split_is_found_proved_and_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_split_is_found_proved_and_checked(tmp_path: Path, cli: Cli) -> None:
     split, proof = tmp_path / "split.json", tmp_path / "proof.json"
     page = tmp_path / "front.html"
     given = [str(CAPTURED), "--unfuse", "-o", str(split), "--certificate", str(proof), *LIMIT]
     given += ["--page", str(page)]
-    assert main(["solve", *given]) == 0
-    said = capsys.readouterr().out
+    said = cli("solve", *given)
     assert "all fused:  peak 4,371,456 bytes, 69 kernels" in said
     assert "best split: peak 3,107,072 bytes (-29 %), no split needs less" in said
-    assert main(["check", str(CAPTURED), str(split), str(proof)]) == 0
-    out = capsys.readouterr().out
+    out = cli("check", CAPTURED, split, proof)
     assert "no split below 3,107,072 bytes" in out
     # The first line of both commands: the saving, and the plans that the proof is about.
     first = "peak 4,371,456 -> 3,107,072 bytes (-29 %) against all nodes fused; smallest possible"
@@ -50,12 +47,12 @@ def test_a_split_is_found_proved_and_checked(
     for what in ("peak", "kernels", "traffic"):
         stated = written["best_split"] | {what: written["best_split"][what] - 1}
         split.write_text(json.dumps(written | {"best_split": stated}))
-        assert main(["check", str(CAPTURED), str(split)]) == 1
-        assert f"states {what} " in capsys.readouterr().err
+        assert f"states {what} " in cli.error("check", CAPTURED, split, code=1)
     apart = written | {"all_fused": written["best_split"]}
     split.write_text(json.dumps(apart))
-    assert main(["check", str(CAPTURED), str(split)]) == 1
-    assert "states all nodes fused, but the node of part" in capsys.readouterr().err
+    assert "states all nodes fused, but the node of part" in cli.error(
+        "check", CAPTURED, split, code=1
+    )
     written["best_split"]["groups"][0].append(written["best_split"]["groups"].pop()[0])
     split.write_text(json.dumps(written))
     assert main(["check", str(CAPTURED), str(split)]) == 1
@@ -87,36 +84,37 @@ def test_bad_parts_are_one_line(
     value: Any,
     message: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     document = json.loads(gzip.decompress(CAPTURED.read_bytes()))
     document["extra"]["fusion"][field] = value
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(document))
-    assert main(["solve", str(path), "--unfuse"]) == 2
-    error = capsys.readouterr().err
+    error = cli.error("solve", path, "--unfuse")
     assert message in error
     assert error.count("\n") == 1
 
 
 def test_files_without_parts_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     document = json.loads(gzip.decompress(CAPTURED.read_bytes()))
     del document["extra"]["fusion"]
     path = tmp_path / "plain.json"
     path.write_text(json.dumps(document))
-    assert main(["solve", str(path), "--unfuse"]) == 2
-    assert "does not list the parts of fused nodes" in capsys.readouterr().err
-    assert main(["solve", str(CAPTURED), "--split"]) == 2
-    assert "no option '--split': did you mean '--unfuse'?" in capsys.readouterr().err
-    assert main(["solve", str(CAPTURED), "--unfuse", "--capacity", "9"]) == 2
-    assert "--unfuse excludes --capacity" in capsys.readouterr().err
+    assert "does not list the parts of fused nodes" in cli.error("solve", path, "--unfuse")
+    assert "no option '--split': did you mean '--unfuse'?" in cli.error(
+        "solve", CAPTURED, "--split"
+    )
+    assert "--unfuse excludes --capacity" in cli.error(
+        "solve", CAPTURED, "--unfuse", "--capacity", "9"
+    )
     assert main(["solve", str(CAPTURED), "--unfuse", "--objective", "slab"]) == 2
     error = "optsched: error: --unfuse lowers the peak: it excludes --objective slab\n"
     assert capsys.readouterr().err == error
-    assert main(["solve", str(CAPTURED), "--page", str(tmp_path / "page.html")]) == 2
-    assert "--page draws the front of --unfuse" in capsys.readouterr().err
+    assert "--page draws the front of --unfuse" in cli.error(
+        "solve", CAPTURED, "--page", tmp_path / "page.html"
+    )
 
 
 def test_parts_are_read_as_written() -> None:
@@ -138,7 +136,7 @@ def test_groups_of_a_damaged_split_are_one_line(
 
 
 def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Cli
 ) -> None:
     folder, rows, page = tmp_path / "graphs", tmp_path / "rows.csv", tmp_path / "rows.md"
     folder.mkdir()
@@ -147,8 +145,7 @@ def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
     copy = folder / CAPTURED.name
     copy.write_bytes(CAPTURED.read_bytes())
     table = ["compare", "--unfuse", *LIMIT]
-    assert main([*table, str(folder), "--csv", str(rows), "--markdown", str(page)]) == 0
-    printed = capsys.readouterr()
+    printed = cli.both(*table, folder, "--csv", rows, "--markdown", page)
     assert "passed over" in printed.err
     assert printed.out.startswith("peak 4,371,456 -> 3,107,072 bytes (-29 %) against all nodes")
     assert "all fused" in printed.out
@@ -157,15 +154,13 @@ def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
         ("4371456", "3107072", "yes")
     ]
     assert "best split" in page.read_text()
-    assert main([*table, str(plain)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert cli.error(*table, plain).count("\n") == 1
     for option in (["--methods", "lpmf"], ["--report", "page.html"], ["--align", "8"]):
-        assert main(["compare", "--unfuse", str(copy), *option]) == 2
-        assert f"--unfuse excludes {option[0]}" in capsys.readouterr().err
+        assert f"--unfuse excludes {option[0]}" in cli.error("compare", "--unfuse", copy, *option)
 
 
 def test_whole_nodes_have_the_best_order_known_also_without_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     # Without a saving the first order was kept: 35 bytes in solve, and 32 in check.
     path, plan = str(tmp_path / "graph.json"), str(tmp_path / "plan.json")
@@ -177,6 +172,5 @@ def test_whole_nodes_have_the_best_order_known_also_without_time(
         assert main(solved) in (0, 3)
         said = json.loads(capsys.readouterr().out)["saving"]
         assert said["before"] == least_peak(fused, whole_split(fused))
-        assert main(["check", path, plan, "--json"]) == 0
-        checked = json.loads(capsys.readouterr().out)["saving"]
+        checked = cli.json("check", path, plan)["saving"]
         assert (checked["before"], checked["after"]) == (said["before"], said["after"])

@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from optsched import Graph, compare_methods, solve_module, write_graph, write_module
-from optsched.cli import main
 from optsched.formats import write_module_plan
 from tests.model.test_module import three
 from tests.solver.test_module import nested
+from tests.support.commands import Cli
 from tests.support.module_oracle import random_module
 
 SCAN = Path(__file__).parents[2] / "instances" / "hlo" / "scan-module.txt"
@@ -53,9 +52,7 @@ def test_no_method_is_below_the_optimum() -> None:
             assert row.slab >= found.slab_bound
 
 
-def test_modules_and_graphs_are_compared_in_one_study(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_modules_and_graphs_are_compared_in_one_study(tmp_path: Path, cli: Cli) -> None:
     module = three()
     file, journal = tmp_path / "three.json", str(tmp_path / "journal")
     write_module(module, file)
@@ -65,25 +62,29 @@ def test_modules_and_graphs_are_compared_in_one_study(
     report = str(tmp_path / "report.html")
     options = ["--methods", "program,xla,optsched", "--plan", f"mine={plan}", "--resume", journal]
     for _ in range(2):
-        assert main(["compare", str(file), *options, "--json", "--report", report]) == 0
-        rows = {x["method"]: x for x in json.loads(capsys.readouterr().out)["rows"]}
+        rows = {
+            x["method"]: x for x in cli.json("compare", file, *options, "--report", report)["rows"]
+        }
         assert [rows[x]["peak"] for x in ("program", "mine", "optsched")] == [21] * 3
         assert "records no order" in rows["xla"]["reason"]
 
 
-def test_xlas_own_order_is_that_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(SCAN), "--methods", "xla,program", "--json"]) == 0
-    peaks = {x["method"]: x["peak"] for x in json.loads(capsys.readouterr().out)["rows"]}
+def test_xlas_own_order_is_that_of_the_text(cli: Cli) -> None:
+    peaks = {
+        x["method"]: x["peak"]
+        for x in cli.json("compare", SCAN, "--methods", "xla,program")["rows"]
+    }
     assert peaks["xla"] == peaks["program"] >= peaks["optsched"]
 
 
-def test_order_rules_are_for_single_graphs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_order_rules_are_for_single_graphs(tmp_path: Path, cli: Cli) -> None:
     write_graph(nested().graphs["wide"], tmp_path / "wide.json")
     options = ["--methods", "program", "--json", "--first", "other"]
-    assert main(["compare", str(tmp_path / "wide.json"), *options]) == 0
-    rows = {x["method"]: x["peak"] for x in json.loads(capsys.readouterr().out)["rows"]}
+    rows = {
+        x["method"]: x["peak"]
+        for x in json.loads(cli("compare", tmp_path / "wide.json", *options))["rows"]
+    }
     assert rows["optsched"] == 11
-    assert main(["compare", str(SCAN), *options]) == 2
-    assert "order rules do not apply to a file with several computations" in capsys.readouterr().err
+    assert "order rules do not apply to a file with several computations" in cli.error(
+        "compare", SCAN, *options
+    )

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import heuristics
-from optsched.cli import main
 from optsched.compare import Failed, Study, StudySettings, Trouble, compare_files, parse_methods
 from optsched.compare.study import Standing
 from optsched.formats import write_graph
 from optsched.runtime.limits import Limits
 from tests.compare.rows import rows_without_times
+from tests.support.commands import Cli
 from tests.support.families.small import chain, diamond, two_towers
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a process kills itself by a POSIX signal")
@@ -99,14 +99,10 @@ def test_plug_ins_that_go_wrong_cost_their_own_row(paths: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("plugins")
-def test_methods_of_installed_packages_are_known_to_the_command(
-    paths: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", paths[1], "--methods", "fine,fine+skyline,lpmf"]) == 0
-    out = capsys.readouterr().out
+def test_methods_of_installed_packages_are_known_to_the_command(paths: list[str], cli: Cli) -> None:
+    out = cli("compare", paths[1], "--methods", "fine,fine+skyline,lpmf")
     assert "fine" in out
-    assert main(["compare", paths[1], "--methods", "fone"]) == 2
-    assert "did you mean one of: fine" in capsys.readouterr().err
+    assert "did you mean one of: fine" in cli.error("compare", paths[1], "--methods", "fone")
 
 
 def test_a_process_that_ends_while_it_reads_costs_one_graph(

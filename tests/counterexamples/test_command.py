@@ -13,6 +13,7 @@ import pytest
 from optsched.cli import main
 from optsched.formats import read_graph, read_packing
 from optsched.reports.progress import ProgressLine
+from tests.support.commands import Cli
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 ALEXNET = str(INSTANCES / "inductor" / "alexnet_bs128.bwd.json.gz")
@@ -52,7 +53,9 @@ def run(*args: str) -> int:
     return main(["hunt", *args])
 
 
-def test_a_graph_and_its_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_and_its_plans(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
+) -> None:
     out = tmp_path / "core.v1.json"
     assert run("--method", "dfs", "--max-ops", "6", "-o", str(out), "--json", *QUICK) == 0
     record = json.loads(capsys.readouterr().out)
@@ -71,8 +74,7 @@ def test_a_graph_and_its_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]
     for plan, value in (("dfs", record["value"]), ("optimum", record["optimum"])):
         path = str(tmp_path / f"core.v1.{plan}.plan.json")
-        assert main(["check", str(out), path, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["peak"] == value
+        assert cli.json("check", out, path)["peak"] == value
     story = (tmp_path / "core.v1.txt").read_text()
     assert story.strip() == record["story"]
     page = (tmp_path / "core.v1.html").read_text()
@@ -86,7 +88,9 @@ def test_a_graph_and_its_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert f"optimum: {record['optimum']:,} bytes" in texts
 
 
-def test_a_packing_and_its_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_packing_and_its_offsets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
+) -> None:
     out = tmp_path / "core.csv"
     assert run("--method", "first_fit_arrival", "--max-bytes", "9", "-o", str(out), *QUICK) == 0
     text = capsys.readouterr().out
@@ -95,8 +99,7 @@ def test_a_packing_and_its_offsets(tmp_path: Path, capsys: pytest.CaptureFixture
     assert read_packing(out).offsets is None
     slabs = {}
     for name in ("first_fit_arrival", "optimum"):
-        assert main(["check", str(tmp_path / f"core.{name}.csv"), "--json"]) == 0
-        slabs[name] = json.loads(capsys.readouterr().out)["slab"]
+        slabs[name] = cli.json("check", tmp_path / f"core.{name}.csv")["slab"]
     assert slabs["first_fit_arrival"] >= 1.2 * slabs["optimum"]
     ET.fromstring((tmp_path / "core.svg").read_text())
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from optsched.certificate.bounds import with_precedences
-from optsched.cli import main
 from optsched.explanation import Explanation, Reason, explain, explain_op, reasons
 from optsched.formats import write_graph
 from optsched.model.graph import Graph
@@ -26,6 +25,7 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.runtime.text import counted
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak, orders, spans_of
+from tests.support.commands import Cli
 from tests.support.families.small import chain, diamond
 from tests.support.generators import PLAIN, random_graph
 from tests.support.ordering_oracle import Oracle
@@ -247,7 +247,7 @@ def test_what_only_search_proves_is_told_from_the_best_order() -> None:
 
 
 def test_an_interrupted_search_leaves_what_was_known(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
 ) -> None:
     graph, complete = next(some_plain(SEARCHED))
 
@@ -260,11 +260,9 @@ def test_an_interrupted_search_leaves_what_was_known(
     path = tmp_path / "graph.json"
     write_graph(graph, path)
     for bound, reason in ((complete.op_bound, "ends"), (complete.bound - 1, "search")):
-        assert main(["explain", str(path), "--json"]) == 130
-        record = json.loads(capsys.readouterr().out)
+        record = cli.json("explain", path, code=130)
         assert (record["bound"], record["reason"], record["interrupted"]) == (bound, reason, True)
-        assert main(["explain", str(path)]) == 130
-        assert "interrupted" in capsys.readouterr().out
+        assert "interrupted" in cli("explain", path, code=130)
 
 
 @pytest.mark.parametrize("stage", ["shrink", "BudgetPrecedences"])
@@ -307,15 +305,11 @@ def test_a_bottleneck_names_op_buffers_and_holders() -> None:
     assert all(row["held_by"] or row["output"] or row["producer"] for row in at.values())
 
 
-def test_the_command_prints_text_and_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_text_and_json(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "diamond.json"
     write_graph(diamond(), path)
-    assert main(["explain", str(path)]) == 0
-    assert "no order has a peak below" in capsys.readouterr().out
-    assert main(["explain", str(path), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    assert "no order has a peak below" in cli("explain", path)
+    record = cli.json("explain", path)
     assert {"bound", "peak", "reason", "op", "forced", "buffers", "changes"} <= set(record)
     assert (
         record["precedences"][0]["else"]["bytes"] >= record["bound"] > record["op_bound"]["bytes"]

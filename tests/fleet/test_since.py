@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from optsched import Graph, GraphBuilder, write_graph
-from optsched.cli import main
 from optsched.errors import FormatError
 from optsched.fleet.since import page_rows, read_earlier
 from optsched.runtime.limits import Objective
+from tests.support.commands import Cli
 from tests.support.families.small import diamond, two_towers
 
 
@@ -34,25 +33,22 @@ def models(tmp_path: Path) -> Path:
     return folder
 
 
-def night(models: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, list[str]]:
+def night(models: Path, cli: Cli, *options: str) -> dict[str, list[str]]:
     """Run a night's command, which allows one failure; return the graphs by kind of change."""
     store = models.parent / "plans.store"
-    given = ["tune", str(models), "--store", str(store), "--work", "1000", "--json"]
-    assert main([*given, "--allow-failed", "1", *options]) == 0
+    given = ("--store", store, "--work", 1000, "--allow-failed", 1, *options)
     found: dict[str, list[str]] = {}
-    for change in json.loads(capsys.readouterr().out)["since"]["changes"]:
+    for change in cli.json("tune", models, *given)["since"]["changes"]:
         found.setdefault(change["what"], []).append(change["graph"])
     return found
 
 
 @pytest.mark.parametrize("kind", ["store", "page"])
-def test_the_second_night_says_what_changed(
-    kind: str, models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_second_night_says_what_changed(kind: str, models: Path, cli: Cli) -> None:
     store, page = models.parent / "plans.store", models.parent / "night.html"
     options = ["--diff", str(store if kind == "store" else page), "--report", str(page)]
-    assert night(models, capsys, *options) == {"new": ["diamond", "pair", "two_towers"]}
-    assert night(models, capsys, *options) == {}
+    assert night(models, cli, *options) == {"new": ["diamond", "pair", "two_towers"]}
+    assert night(models, cli, *options) == {}
     # A renamed file holds the same graph; one model was changed, one broke, one is mended.
     (models / "diamond.json").rename(models / "renamed.json")
     write_graph(pair(400), models / "pair.json")
@@ -61,54 +57,45 @@ def test_the_second_night_says_what_changed(
     expected = {"other graph": ["pair.json"], "fails now": [str(models / "towers.json")]}
     # A store knows no files without a plan.
     expected["new" if kind == "store" else "planned now"] = ["bad"]
-    found = night(models, capsys, *options)
+    found = night(models, cli, *options)
     assert {what: len(graphs) for what, graphs in found.items()} == dict.fromkeys(expected, 1)
     assert found.keys() == expected.keys()
     text = page.read_text()
     assert f"since {store if kind == 'store' else page}: 1 fails now, 1 other graph" in text
     (models / "bad.json").unlink()
-    gone = night(models, capsys, *options)
+    gone = night(models, cli, *options)
     # The store still has the plan of the file that broke, and may have graphs of other folders.
     assert [*gone] == (["fails now"] if kind == "store" else ["gone"])
 
 
-def test_other_values_of_one_graph_are_larger_smaller_or_proved(
-    models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_values_of_one_graph_are_larger_smaller_or_proved(models: Path, cli: Cli) -> None:
     page = models.parent / "night.html"
-    night(models, capsys, "--diff", str(page), "--report", str(page))
+    night(models, cli, "--diff", str(page), "--report", str(page))
     known = read_earlier(page, Objective.SLAB).answers
     slabs = {x.name: x.value for x in known if x.value is not None}
     assert slabs == {"diamond": 18, "pair": 12, "two_towers": 12}
     rows = [{"path": x.path, "graph": x.name, "key": x.key, "state": "open"} for x in known]
     values = {"diamond": 17, "pair": 13, "two_towers": 12}
     page.write_text(page_rows([{**row, "slab": values.get(row["graph"])} for row in rows]))
-    found = night(models, capsys, "--diff", str(page))
+    found = night(models, cli, "--diff", str(page))
     kinds = {"larger": ["diamond"], "smaller": ["pair"], "proved now": ["two_towers"]}
     assert found == kinds
     assert list(found) == list(kinds)
 
 
-def test_the_terminal_shows_the_first_changes(
-    models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_terminal_shows_the_first_changes(models: Path, cli: Cli) -> None:
     store = str(models.parent / "plans.store")
     given = ["tune", str(models), "--store", store, "--work", "1000", "--allow-failed", "1"]
-    assert main([*given, "--diff", store, "--top", "2"]) == 0
-    said = capsys.readouterr().out
+    said = cli(*given, "--diff", store, "--top", "2")
     assert f"since {store}: 3 new, 1 without a plan" in said
     assert "1 more change: --report has them" in said
 
 
-def test_a_file_that_is_no_earlier_run_is_one_line(
-    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_no_earlier_run_is_one_line(models: Path, tmp_path: Path, cli: Cli) -> None:
     given = ["tune", str(models), "--store", str(tmp_path / "s"), "--work", "1000", "--diff"]
-    assert main([*given, str(tmp_path / "typo.html")]) == 2
-    assert "--diff: no such file" in capsys.readouterr().err
+    assert "--diff: no such file" in cli.error(*given, tmp_path / "typo.html")
     (tmp_path / "page.html").write_text("<html>")
-    assert main([*given, str(tmp_path / "page.html")]) == 2
-    assert "not a store, and not a page" in capsys.readouterr().err
+    assert "not a store, and not a page" in cli.error(*given, tmp_path / "page.html")
     with pytest.raises(FormatError):
         (tmp_path / "page.html").write_text(page_rows([{"graph": 3}]))
         read_earlier(tmp_path / "page.html", Objective.SLAB)

@@ -17,6 +17,7 @@ from optsched.formats import Content, write_graph
 from optsched.formats.answers import KINDS, Asked, open_answer, open_plain
 from optsched.formats.recompute import write_recompute
 from optsched.model.graph import Graph
+from tests.support.commands import Cli, Codes
 
 CAPTURED = Path(__file__).parents[1] / "data" / "fused" / "shared.bwd.json.gz"
 SPLIT = Path(__file__).parents[1] / "data" / "fused" / "shared.split.json.gz"
@@ -62,9 +63,8 @@ def files(tmp_path: Path) -> dict[str, str]:
     return found
 
 
-def check(capsys: pytest.CaptureFixture[str], *given: str) -> tuple[int, str, str]:
-    code = main(["check", *given])
-    return code, *capsys.readouterr()
+def check(cli: Cli, *given: object, code: Codes = 0) -> pytest.CaptureResult[str]:
+    return cli.both("check", *given, code=code)
 
 
 def test_each_content_that_is_a_plan_has_a_kind() -> None:
@@ -74,40 +74,35 @@ def test_each_content_that_is_a_plan_has_a_kind() -> None:
     assert len({kind.certificate for kind in KINDS.values()}) == len(KINDS)
 
 
-def test_a_proof_for_one_loss_says_nothing_of_the_step(
-    files: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_proof_for_one_loss_says_nothing_of_the_step(files: dict[str, str], cli: Cli) -> None:
     """It was called optimal at a cost of 100, where a plan of cost 1 exists."""
     given = (files["graph"], files["plan"], files["proof"])
-    code, out, _ = check(capsys, *given)
-    assert code == 0
+    out = check(cli, *given).out
     assert "made for plans within 140 bytes in which only forward ops of loss 'A' run again" in out
     fact = "if only forward ops of loss 'A' run again, no plan within 140 bytes costs less than 100"
     assert f"proved: {fact}, which says nothing about other repeats" in out
     assert "optimal" not in out
-    record = json.loads(check(capsys, *given, "--json")[1])
+    record = json.loads(check(cli, *given, "--json").out)
     assert "bound" not in record
     assert record["restricted_bound"]["bound"] == 100
     assert record["loss"] == ["loss"]
     assert record["made_for"] == {"loss": ["A"], "peak": 140}
     # Asked for that loss, the same files are a proof.
-    code, out, _ = check(capsys, *given, "--loss", "A")
+    out = check(cli, *given, "--loss", "A").out
     assert f"proved: {fact}: the plan is optimal" in out
-    record = json.loads(check(capsys, *given, "--loss", "A", "--json")[1])
+    record = json.loads(check(cli, *given, "--loss", "A", "--json").out)
     assert (record["bound"], record["loss"]) == (100, ["A"])
     # A repeat of an op that the loss asked for does not need.
-    code, _, err = check(capsys, *given, "--loss", "x")
-    assert (code, "which is not in graph 'step'" in err) == (2, True)
+    err = check(cli, *given, "--loss", "x", code=2).err
+    assert "which is not in graph 'step'" in err
 
 
-def test_loss_and_peak_are_those_of_the_options(
-    files: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = check(capsys, files["graph"], files["plan"], "--peak", "131")
-    assert (code, "the plan needs 132 bytes, more than the 131 asked" in err) == (1, True)
+def test_loss_and_peak_are_those_of_the_options(files: dict[str, str], cli: Cli) -> None:
+    err = check(cli, files["graph"], files["plan"], "--peak", "131", code=1).err
+    assert "the plan needs 132 bytes, more than the 131 asked" in err
     text = json.dumps(PLAN | {"recompute": PLAN["recompute"] | {"loss": ["B"], "bound": None}})
     Path(files["plan"]).write_text(text)
-    assert check(capsys, files["graph"], files["plan"], "--loss", "A")[0] == 0
+    check(cli, files["graph"], files["plan"], "--loss", "A")
     build = GraphBuilder("chain", cost_unit="us")
     build.op("a", writes={"x": 8}, cost=1)
     build.op("b", reads=["x"], writes={"y": 1}, cost=1)
@@ -118,9 +113,9 @@ def test_loss_and_peak_are_those_of_the_options(
     plan |= {"order": ["a", "b", "b", "c"], "offsets": {"x": 0, "y": 8, "y@2": 9, "z": 17}}
     plan["recompute"] = {"peak": 11, "extra": 1, "cost_unit": "us", "loss": ["b"]}
     Path(files["plan"]).write_text(json.dumps(plan))
-    assert check(capsys, files["graph"], files["plan"])[0] == 0
-    code, _, err = check(capsys, files["graph"], files["plan"], "--loss", "a")
-    assert (code, "it runs 'b' again, which is not a forward op" in err) == (1, True)
+    check(cli, files["graph"], files["plan"])
+    err = check(cli, files["graph"], files["plan"], "--loss", "a", code=1).err
+    assert "it runs 'b' again, which is not a forward op" in err
 
 
 @pytest.mark.parametrize(
@@ -133,21 +128,19 @@ def test_loss_and_peak_are_those_of_the_options(
     ],
 )
 def test_options_that_do_not_apply_are_refused_by_name(
-    options: list[str], files: dict[str, str], capsys: pytest.CaptureFixture[str]
+    options: list[str], files: dict[str, str], cli: Cli
 ) -> None:
     """They were passed over, and the plan called valid."""
-    code, out, err = check(capsys, files["graph"], files["plan"], *options)
-    assert (code, out, err.count("\n")) == (2, "", 1)
+    out, err = check(cli, files["graph"], files["plan"], *options, code=2)
+    assert (out, err.count("\n")) == ("", 1)
     named = [option for option in options if option.startswith("--")]
     assert any(f"no {name} for it" in err for name in named)
     assert "is a plan with repeats" in err
 
 
-def test_offsets_of_repeats_are_replayed(
-    files: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = check(capsys, files["graph"], files["plan"], "--replay")
-    assert (code, "replayed: 25 reads" in out) == (0, True)
+def test_offsets_of_repeats_are_replayed(files: dict[str, str], cli: Cli) -> None:
+    out = check(cli, files["graph"], files["plan"], "--replay").out
+    assert "replayed: 25 reads" in out
 
 
 @pytest.mark.parametrize(
@@ -168,13 +161,12 @@ def test_false_claims_of_a_plan_with_repeats_are_refuted(
     change: dict[str, Any],
     message: str,
     files: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     """No claim was compared: all of these were called valid."""
     own = PLAN["recompute"] | change.get("recompute", {})
     Path(files["plan"]).write_text(json.dumps(PLAN | change | {"recompute": own}))
-    code, out, err = check(capsys, files["graph"], files["plan"])
-    assert code in (1, 2)
+    out, err = check(cli, files["graph"], files["plan"], code=(1, 2))
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
     assert files["plan"] in err
@@ -194,18 +186,15 @@ def test_false_claims_of_a_plan_with_repeats_are_refuted(
     ],
 )
 def test_claims_that_nothing_proves_are_listed(
-    change: dict[str, Any], listed: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any], listed: str, files: dict[str, str], cli: Cli
 ) -> None:
     own = PLAN["recompute"] | change.get("recompute", {})
     Path(files["plan"]).write_text(json.dumps(PLAN | change | {"recompute": own}))
-    code, out, _ = check(capsys, files["graph"], files["plan"])
-    assert code == 0
+    out = check(cli, files["graph"], files["plan"]).out
     assert listed in next(x for x in out.splitlines() if x.startswith("claimed, not verified"))
 
 
-def test_an_unreadable_certificate_is_named(
-    files: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_certificate_is_named(files: dict[str, str], cli: Cli) -> None:
     proof = Path(files["proof"])
     known = json.loads(proof.read_text())
     for text, reason in (
@@ -216,25 +205,22 @@ def test_an_unreadable_certificate_is_named(
         (json.dumps(known | {"cost_unit": "ms"}), "certificate is about costs in 'ms'"),
     ):
         proof.write_text(text)
-        code, _, err = check(capsys, files["graph"], files["plan"], str(proof))
-        assert code in (1, 2)
+        err = check(cli, files["graph"], files["plan"], str(proof), code=(1, 2)).err
         assert err.startswith(f"optsched: error: {proof}: ")
         assert reason in err
         assert err.count("\n") == 1
 
 
 def test_a_report_speaks_of_orders_with_these_repeats(
-    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: dict[str, str], tmp_path: Path, cli: Cli
 ) -> None:
     """Its bounds were called those of the step, which other repeats fit into fewer bytes."""
     given = ["report", files["graph"], files["plan"], "--trace", str(tmp_path / "trace.json")]
-    assert main([*given, "--time-limit", "5"]) == 0
-    out = capsys.readouterr().out
+    out = cli(*given, "--time-limit", "5")
     assert "smallest possible among orders with these repeats, proved" in out
     # Against the graph's own order, in which each op runs once.
     assert out.startswith("slab 192 -> 132 bytes (-31 %)")
-    assert main([*given, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json(*given)
     assert record["among"] == record["saving"]["among"] == "orders with these repeats"
 
 
@@ -268,9 +254,7 @@ def test_a_program_shows_which_copy_each_run_reads(files: dict[str, str], tmp_pa
     assert runs == PLAN["order"]
 
 
-def test_splits_are_compared_with_the_best_order_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_splits_are_compared_with_the_best_order_known(tmp_path: Path, cli: Cli) -> None:
     """An order of whole nodes that a file makes worse gave a saving of 44 % where 29 % is right."""
     known = json.loads(gzip.decompress(SPLIT.read_bytes()))
     path = tmp_path / "split.json"
@@ -278,8 +262,7 @@ def test_splits_are_compared_with_the_best_order_known(
     worse["all_fused"] = {"groups": known["worst_order"]}
     del worse["worst_order"], known["worst_order"], worse["saving"]
     path.write_text(json.dumps(worse))
-    code, out, _ = check(capsys, str(CAPTURED), str(path))
-    assert code == 0
+    out = check(cli, CAPTURED, path).out
     assert out.startswith("peak 4,371,456 -> 3,107,072 bytes (-29 %) against all nodes fused\n")
     assert "all nodes fused: in the best order known" in out
     for change, message in (
@@ -292,15 +275,15 @@ def test_splits_are_compared_with_the_best_order_known(
         ({"saving": known["saving"] | {"before": 9}}, "states a saving before 9, it is 4371456"),
     ):
         path.write_text(json.dumps(known | change))
-        code, out, err = check(capsys, str(CAPTURED), str(path))
-        assert (code in (1, 2), out, err.count("\n")) == (True, "", 1)
+        out, err = check(cli, CAPTURED, path, code=(1, 2))
+        assert (out, err.count("\n")) == ("", 1)
         assert message in err
     path.write_text(json.dumps(known))
-    code, out, _ = check(capsys, str(CAPTURED), str(path))
+    out = check(cli, CAPTURED, path).out
     assert "claimed, not verified: no split below 3,107,072 bytes, 4 splits of at least" in out
     for option in (["--first", "op0"], ["--align", "8"], ["--replay"], ["--loss", "op0"]):
-        code, _, err = check(capsys, str(CAPTURED), str(path), *option)
-        assert (code, f"no {option[0]} for it" in err) == (2, True)
+        err = check(cli, CAPTURED, path, *option, code=2).err
+        assert f"no {option[0]} for it" in err
 
 
 def test_a_split_is_not_offered_where_whole_nodes_need_less(
@@ -314,9 +297,7 @@ def test_a_split_is_not_offered_where_whole_nodes_need_less(
     assert "->" not in first
 
 
-def test_stores_name_the_plans_that_answers_are_about(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stores_name_the_plans_that_answers_are_about(tmp_path: Path, cli: Cli) -> None:
     """The edges that order rules become, and a limit on work, were not named in a store."""
     from optsched.store import PlanStore
 
@@ -325,8 +306,7 @@ def test_stores_name_the_plans_that_answers_are_about(
     ruled = solve(graph, order_rules=OrderRules(first=["A"]), time_limit=5)
     store.put_result(graph, ruled)
     assert store.records()[0].among == "orders that run 'A' first"
-    assert main(["store", "show", str(store.path), "1"]) == 0
-    assert "asked    slab among orders that run 'A' first" in capsys.readouterr().out
+    assert "asked    slab among orders that run 'A' first" in cli("store", "show", store.path, "1")
     hurried = solve(graph, engine="heuristics", work=1)
     assert hurried.status == "feasible"
     store.put_result(graph, hurried)
@@ -336,14 +316,13 @@ def test_stores_name_the_plans_that_answers_are_about(
 
 
 def test_claims_of_plans_on_streams_name_their_orders(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     path, plan = str(tmp_path / "graph.json"), str(tmp_path / "plan.json")
     write_graph(step(), path)
     assert main(["solve", path, "--streams", "2", "-o", plan, "--time-limit", "5"]) in (0, 3)
     capsys.readouterr()
-    code, out, _ = check(capsys, path, plan, "--streams", "2")
-    assert code == 0
+    out = check(cli, path, plan, "--streams", "2").out
     assert "made among orders on 2 streams" in out
 
 

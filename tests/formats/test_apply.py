@@ -41,6 +41,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan
 from optsched.solver.result import Result
+from tests.support.commands import Cli
 from tests.support.generators import FEATURES, random_graph, with_sharing
 
 
@@ -140,13 +141,11 @@ def test_apply_refuses_formats_that_take_no_plan(model: Path) -> None:
         apply_plan(graph, model.with_name("net.plan.json"), model.with_name("out"))
 
 
-def test_open_dimensions_are_given_by_name(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_open_dimensions_are_given_by_name(model: Path, cli: Cli) -> None:
     assert read_graph(model, dims={"width": 16}).buffers[0].size == 16
-    assert main(["info", str(model), "--dim", "width=16", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["input_bytes"] == 16
+    assert cli.json("info", model, "--dim", "width=16")["input_bytes"] == 16
     for wrong in ("width", "=3", "width=", "width=-1", "width=0", "width=1e3", "w=" + "9" * 20):
-        assert main(["info", str(model), "--dim", wrong]) == 2
-        assert "--dim wants NAME=N" in capsys.readouterr().err
+        assert "--dim wants NAME=N" in cli.error("info", model, "--dim", wrong)
     graph = model.with_name("net.json")
     write_graph(read_graph(model), graph)
     with pytest.raises(UsageError, match="optsched-graph files have no open dimensions"):
@@ -228,16 +227,14 @@ def test_csv_lists_buffers_by_name(result: Result, tmp_path: Path) -> None:
 
 
 def test_without_the_graph_names_and_offsets_are_exported(
-    result: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    result: Result, tmp_path: Path, cli: Cli
 ) -> None:
     plan = tmp_path / "net.plan.json"
     write_plan(result, plan)
-    assert main(["export", str(plan), "--to", "csv"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli("export", plan, "--to", "csv").splitlines()
     assert lines[0] == "name,offset"
     assert f"b,{result.offsets['b']}" in lines
-    assert main(["export", str(plan), "--to", "minimalloc"]) == 2
-    assert "needs sizes and live ranges" in capsys.readouterr().err
+    assert "needs sizes and live ranges" in cli.error("export", plan, "--to", "minimalloc")
 
 
 @pytest.mark.parametrize("to", sorted(EXPORTS))

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from optsched import Graph, InputPolicy, OptschedError, peak_memory, read_graph, solve
-from optsched.cli import main
 from optsched.formats import read_recorded, sniff_file
 from optsched.formats.fx.aliases import view_strides
 from optsched.formats.fx.exported import read_program
 from optsched.formats.fx.graph import build_graph
 from optsched.formats.fx.sizes import OpenSizes
+from tests.support.commands import Cli
 from tests.support.pt2_builder import INT64, ProgramBuilder, archive_of, symbol
 
 
@@ -261,11 +261,10 @@ def test_programs_of_executorch_that_come_with_the_project(name: str, least: int
 
 
 def test_the_programs_order_is_a_method_of_compare(
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     command = ["compare", str(INSTANCES / "branches.pt2"), "--methods", "fx,lpmf", "--json"]
-    assert main(command) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = json.loads(cli(*command))["rows"]
     assert {row["method"]: row["peak"] for row in rows}["fx"] == 1_835_008
 
 

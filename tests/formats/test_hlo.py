@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from optsched import check_plan, peak_memory, solve
-from optsched.cli import main
 from optsched.errors import FormatError, PlanError
 from optsched.formats import Source, read_graph, read_plan, read_recorded
 from optsched.formats.hlo.buffer_assignment import read_buffer_assignment
@@ -18,6 +17,7 @@ from optsched.formats.hlo.shapes import TensorShape, leaves, parse_shape
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.module import listed_graph
+from tests.support.commands import Cli
 from tests.support.hlo_text import DUMPS, P, module
 from tests.support.xla_live_ranges import both_live_ranges
 
@@ -511,10 +511,9 @@ def test_xlas_buffer_assignment_is_a_plan_and_ours_is_no_larger(name: str) -> No
     assert ours.slab <= theirs.slab
 
 
-def test_check_takes_a_buffer_assignment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_takes_a_buffer_assignment(cli: Cli) -> None:
     files = [str(DUMPS / f"branches-{part}.txt") for part in ("module", "buffer-assignment")]
-    assert main(["check", *files, "--inplace"]) == 0
-    assert "slab" in capsys.readouterr().out
+    assert "slab" in cli("check", *files, "--inplace")
 
 
 @pytest.mark.parametrize(("name", "op"), [("scan", "while"), ("choice", "cond")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,10 @@ import pytest
 
 from optsched import OptschedError, pack, read_packing
 from optsched.check.packing import check_packing
-from optsched.cli import main
 from optsched.formats import PackingTable, sniff_file
 from optsched.formats.iree import lay_out
 from optsched.model.packing_problem import PackingProblem
+from tests.support.commands import Cli
 
 HEAD = """// -----// IR Dump After ScheduleAllocationPass //----- //
 module {
@@ -77,21 +76,19 @@ def test_the_offsets_are_irees_and_its_slab_is_reserved(tmp_path: Path) -> None:
     assert pack(table.problem).slab == 512
 
 
-def test_several_slabs_are_pools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_slabs_are_pools(tmp_path: Path, cli: Cli) -> None:
     second = TEXT.replace("@main", "@other").replace("[0, 4]", "[4, 4]")
     table = table_of(TEXT + second + HEAD + SLICES + SLICES + TAIL, tmp_path)
     assert table.pools is not None
     assert list(dict.fromkeys(table.pools)) == ["main.0", "other.0", "main.0#2", "main.0#3"]
-    assert main(["pack", str(tmp_path / "slabs.txt"), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("pack", tmp_path / "slabs.txt")
     assert record["pools"]["other.0"]["slab"] == 256
     assert record["recorded"]["main.0"]["reserved"] == 512
 
 
-def test_the_least_slab_beside_irees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_least_slab_beside_irees(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "slabs.txt").write_text(TEXT)
-    assert main(["pack", str(tmp_path / "slabs.txt")]) == 0
-    said = capsys.readouterr().out
+    said = cli("pack", tmp_path / "slabs.txt")
     assert "512 bytes" in said
     assert "main.0: the allocator reserved 512 bytes, 0 (0 %) more than this slab" in said
 

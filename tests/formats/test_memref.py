@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from optsched.cli import main
 from optsched.errors import FormatError
 from optsched.formats import Source, read_packing
 from optsched.formats.memref import read_memref
 from optsched.formats.minimalloc import PackingTable
 from optsched.solver.pack import pack
+from tests.support.commands import Cli
 
 CHAIN = """
     %a = memref.alloc() : memref<1024xf32>
@@ -116,14 +116,12 @@ def test_what_has_no_live_range_is_refused_by_name(body: str, said: str) -> None
         read(f"\n  {body}\n")
 
 
-def test_files_are_known_by_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_known_by_content(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "model.mlir"
     path.write_text(f"module {{\n  func.func @main() {{{CHAIN}    return\n  }}\n}}\n")
     assert pack(read_packing(path)).slab == 8192
     path.write_text("module {\n  func.func @main() {\n    return\n  }\n}\n")
-    assert main(["pack", str(path)]) == 2
-    assert "cannot read MLIR text" in capsys.readouterr().err
+    assert "cannot read MLIR text" in cli.error("pack", path)
     path.write_text("module {\n  stream.executable private @d {\n  }\n}\n")
-    assert main(["pack", str(path)]) == 2
-    error = capsys.readouterr().err
+    error = cli.error("pack", path)
     assert "--mlir-print-ir-after=iree-stream-schedule-allocation" in error

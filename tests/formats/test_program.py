@@ -6,15 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from optsched.cli import main
 from optsched.formats import write_graph, write_plan
 from optsched.formats.export import export_plan
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from tests.check.test_plan import diamond
+from tests.support.commands import Cli
 from tests.support.generators import FEATURES, random_graph
 
 
@@ -50,18 +49,16 @@ class Machine:
                 tensors[graph.buffers[b].name][:] = b + 1
 
 
-def test_the_program_of_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_of_a_plan(tmp_path: Path, cli: Cli) -> None:
     write_graph(diamond(), tmp_path / "g.json")
     write_plan(solve(diamond()), tmp_path / "p.json")
     arguments = ["export", str(tmp_path / "p.json"), str(tmp_path / "g.json"), "--to", "program"]
-    assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(*arguments).splitlines()
     assert lines[1] == "slab = allocate_slab(18)"
     assert lines[-1] == "release_slab(slab)"
     assert "run('left')" in lines
     assert any(line.endswith("# a view of 'a'") for line in lines)
-    assert main([*arguments[:2], "--to", "program"]) == 2
-    assert "a program needs sizes" in capsys.readouterr().err
+    assert "a program needs sizes" in cli.error(*arguments[:2], "--to", "program")
 
 
 def test_programs_of_random_plans_compute_what_the_graph_says(tmp_path: Path) -> None:

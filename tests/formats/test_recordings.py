@@ -17,6 +17,7 @@ from optsched.errors import FormatError
 from optsched.formats import read_graph, read_packing
 from optsched.formats.plain_pickle import parse_plain_pickle
 from optsched.solver.pack import pack
+from tests.support.commands import Cli
 
 SHARED: list[object] = [1, 2]
 PLAIN = {
@@ -148,16 +149,12 @@ def test_live_ranges_of_a_snapshot(tmp_path: Path) -> None:
     assert table.pools is None
 
 
-def test_one_command_says_what_the_allocator_wasted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_command_says_what_the_allocator_wasted(tmp_path: Path, cli: Cli) -> None:
     path = str(written(SNAPSHOT, tmp_path / "s.pickle"))
-    assert main(["pack", path]) == 0
-    text = capsys.readouterr().out
+    text = cli("pack", path)
     assert "slab  4,096 bytes" in text
     assert "cuda:0: the allocator reserved 6,144 bytes, 2,048 (33.3 %) more than this slab" in text
-    assert main(["pack", path, "--json", "-o", str(tmp_path / "out.csv")]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("pack", path, "-o", tmp_path / "out.csv")
     # Segments of these sizes are not the allocator's, so other settings are not tried.
     recorded = record["recorded"]["cuda:0"]
     assert "2,099,200 bytes would have been reserved" in recorded.pop("not_replayed")
@@ -167,19 +164,16 @@ def test_one_command_says_what_the_allocator_wasted(
     assert check_packing(back.problem, back.offsets.tolist()) == 4096
 
 
-def test_devices_are_pools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_devices_are_pools(tmp_path: Path, cli: Cli) -> None:
     two = {**SNAPSHOT, "device_traces": [SNAPSHOT["device_traces"][0], [event("alloc", 1, 8)]]}
-    assert main(["pack", str(written(two, tmp_path / "s.pickle")), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("pack", written(two, tmp_path / "s.pickle"))
     assert record["recorded"]["cuda:0"]["slab"] == 4096
     recorded = record["recorded"]["cuda:1"]
     assert recorded.pop("not_replayed") == "the file has no segment with an address"
     assert recorded == {"reserved": 0, "slab": 8, "wasted": -8}
 
 
-def test_one_command_says_what_would_have_lowered_the_reserve(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_command_says_what_would_have_lowered_the_reserve(tmp_path: Path, cli: Cli) -> None:
     """Two requests of 11 MiB, and once both are freed one of 21 MiB, which fits neither block."""
     mib = 1 << 20
     trace = [
@@ -204,12 +198,10 @@ def test_one_command_says_what_would_have_lowered_the_reserve(
     ]
     document = {"device_traces": [events], "segments": segments}
     path = str(written(document, tmp_path / "s.pickle"))
-    assert main(["pack", path]) == 0
-    text = capsys.readouterr().out
+    text = cli("pack", path)
     assert "23,068,672 bytes were live at one time: only another order of ops needs fewer" in text
     assert "expandable_segments would have saved 6,291,456 and slab would have saved" in text
-    assert main(["pack", path, "--json"]) == 0
-    recorded = json.loads(capsys.readouterr().out)["recorded"]["cuda:0"]
+    recorded = cli.json("pack", path)["recorded"]["cuda:0"]
     assert recorded["reserved"] == 46 * mib
     assert recorded["slab"] == recorded["live"] == 22 * mib
     assert recorded["expandable_segments"] == 40 * mib
@@ -375,11 +367,10 @@ def changed(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_no_snapshot_is_one_line(
-    document: object, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: object, words: str, tmp_path: Path, cli: Cli
 ) -> None:
     path = written(document, tmp_path / "s.pickle")
-    assert main(["pack", str(path)]) == 2
-    error = capsys.readouterr().err
+    error = cli.error("pack", path)
     assert words in error
     assert error.count("\n") == 1
 

@@ -11,7 +11,6 @@ import pytest
 from heuristics import PACKINGS
 from optsched.check.plan import check_plan
 from optsched.check.replay import replay_plan
-from optsched.cli import main
 from optsched.errors import FormatError, OptschedError
 from optsched.formats import read_graph, sniff_file
 from optsched.formats.torchscript import read_torchscript, tensor_bytes, unmanaged_values
@@ -21,6 +20,7 @@ from optsched.model.liveness import live_ranges
 from optsched.model.memory_model import MemoryModel
 from optsched.model.packing_problem import packing_problem
 from optsched.solver.pipeline import solve
+from tests.support.commands import Cli
 from tests.support.generators import random_order
 
 TUPLE = "(Tensor, Tensor)"
@@ -95,9 +95,8 @@ def test_values_of_unknown_size_are_unmanaged_and_listed() -> None:
     assert graph.predecessors[2] == (0, 1)
 
 
-def test_info_lists_what_is_unmanaged(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(LSTM)]) == 0
-    assert "unmanaged      cy, 26" in capsys.readouterr().out
+def test_info_lists_what_is_unmanaged(cli: Cli) -> None:
+    assert "unmanaged      cy, 26" in cli("info", LSTM)
 
 
 def test_views_containers_and_writes_in_place() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from optsched.cli import main
 from optsched.errors import UsageError
+from tests.support.commands import Cli
 
 HLO = Path(__file__).parents[2] / "instances" / "hlo"
 
@@ -27,19 +26,18 @@ def write_branches(path: Path, width: int = 256) -> str:
     return str(path)
 
 
-def measured(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert main(["measure", *words, "--time-limit", "5", "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def measured(cli: Cli, *words: object) -> dict[str, Any]:
+    found: dict[str, Any] = cli.json("measure", *words, "--time-limit", 5)
     assert found["same_outputs"] is True
     for side in ("before", "after"):
         assert found[side]["close"], found
     return found
 
 
-def test_executorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_executorch(tmp_path: Path, cli: Cli) -> None:
     pytest.importorskip("executorch", reason="the extra executorch is not installed")
     program = write_branches(tmp_path / "branches.pt2")
-    found = measured(capsys, program, "--runtime", "executorch")
+    found = measured(cli, program, "--runtime", "executorch")
     assert found["after"]["held"] < found["before"]["held"]
     assert found["runtime"].startswith("ExecuTorch")
     # The arena is one block, whose header is the difference.
@@ -55,21 +53,19 @@ def test_heap_blocks_that_nobody_counts_are_not_reported(monkeypatch: pytest.Mon
         executorch_child.run("model.pt2", 5.0)
 
 
-def test_torch_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = measured(capsys, write_branches(tmp_path / "branches.pt2"))
+def test_torch_compile(tmp_path: Path, cli: Cli) -> None:
+    found = measured(cli, write_branches(tmp_path / "branches.pt2"))
     assert found["after"]["held"] <= found["before"]["held"]
     assert found["runtime"].startswith("torch.compile")
 
 
-def test_xla(capsys: pytest.CaptureFixture[str]) -> None:
+def test_xla(cli: Cli) -> None:
     pytest.importorskip("jax", reason="the extra jax is not installed")
-    found = measured(capsys, str(HLO / "network-unscheduled.txt"))
+    found = measured(cli, str(HLO / "network-unscheduled.txt"))
     assert found["after"]["held"] < found["before"]["held"]
 
 
-def test_what_cannot_be_measured_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_measured_is_one_line(tmp_path: Path, cli: Cli) -> None:
     pytest.importorskip("jax", reason="the extra jax is not installed")
     module, other = str(HLO / "network-module.txt"), str(HLO / "network-unscheduled.txt")
     cases = {
@@ -79,7 +75,6 @@ def test_what_cannot_be_measured_is_one_line(
         (other, "--dim", "n=2"): "--dim: xla runs the program with its own inputs",
     }
     for words, message in cases.items():
-        assert main(["measure", *words]) == 2
-        error = capsys.readouterr().err
+        error = cli.error("measure", *words)
         assert message in error
         assert error.count("\n") == 1

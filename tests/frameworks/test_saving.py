@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from optsched.cli import main
+from tests.support.commands import Cli
 
 MODELS = Path(__file__).parents[2] / "instances"
 CASES = {
@@ -18,17 +18,15 @@ CASES = {
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("command", ["check", "apply", "measure"])
 def test_a_command_begins_with_the_saving(
-    command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, kind: str, tmp_path: Path, cli: Cli
 ) -> None:
     pytest.importorskip(kind, reason=f"the extra {kind} is not installed")
     if command == "measure":
         runtime = {"onnx": "onnxruntime", "tflite": "tflite_micro"}[kind]
         pytest.importorskip(runtime, reason="the extra runtimes is not installed")
     plan, out = str(tmp_path / "plan.json"), str(tmp_path / f"planned.{kind}")
-    assert main(["solve", str(CASES[kind]), "-o", plan]) == 0
-    capsys.readouterr()
+    cli("solve", CASES[kind], "-o", plan)
     more = ["-o", out] if command == "apply" else []
-    assert main([command, str(CASES[kind]), plan, *more]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
+    first = cli(command, CASES[kind], plan, *more).splitlines()[0]
     assert " bytes" in first
     assert "against " in first or "held " in first or "as with " in first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.status import Status
 from tests.support import brute
+from tests.support.commands import Cli
 from tests.support.generators import PLANNABLE, random_graph
 
 
@@ -103,9 +103,7 @@ def test_gives_up_honestly() -> None:
     assert plans[-1].slab(graph) == found.refuted + 1 == 7
 
 
-def test_births_views_and_chains_are_one_rectangle_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_births_views_and_chains_are_one_rectangle_each(tmp_path: Path, cli: Cli) -> None:
     """By hand: `whole` is born at `parent`, its view keeps it to `c`, and p, q, r share 6 bytes.
 
     The fullest op is then `p`: seed 2, whole 8, p 6. Apart it is `q`: whole 8, p 6, q 6.
@@ -124,8 +122,7 @@ def test_births_views_and_chains_are_one_rectangle_each(
     graph = build.build().with_inplace()
     path, plan = tmp_path / "g.json", tmp_path / "plan.json"
     write_graph(graph, path)
-    assert main(["solve", str(path), "--inplace", "--json", "-o", str(plan)]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("solve", path, "--inplace", "-o", plan)
     assert (record["peak"], record["slab"], record["status"]) == (16, 16, "optimal")
     assert record["offsets"]["p"] == record["offsets"]["q"] == record["offsets"]["r"]
     assert "part" not in record["offsets"]

@@ -27,6 +27,7 @@ from optsched.model.plan import Plan
 from optsched.model.pools import apart_bytes
 from optsched.solver.pipeline import solve
 from tests.support import brute
+from tests.support.commands import Cli
 from tests.support.generators import random_graph, relabel, with_sharing
 
 
@@ -293,22 +294,19 @@ def test_a_simulator_file_can_not_say_it(tmp_path: Path) -> None:
         write_graph(build.build(), tmp_path / "x.json", format="inductor")
 
 
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line(tmp_path: Path, cli: Cli) -> None:
     build = chain()
     build.keep_apart("a", "c")
     build.must_share("b", "d")
     path, plan = str(tmp_path / "graph.json"), str(tmp_path / "plan.json")
     write_graph(build.build(), path)
-    assert main(["solve", path, "-o", plan, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json("solve", path, "-o", plan)
     assert found["slab"] == 18
     assert found["kept_apart"] == {"bytes": 16, "buffers": ["a", "b", "c"]}
-    assert main(["info", path]) == 0
-    told = capsys.readouterr().out
+    told = cli("info", path)
     assert "kept apart     1 pair" in told
     assert "one offset     1 group" in told
-    assert main(["solve", path]) == 0
-    told = capsys.readouterr().out
+    told = cli("solve", path)
     assert "at least 16 bytes are pairwise kept apart in every order: a, b, c" in told
     assert main(["check", path, plan, "--replay"]) == 0
     document = json.loads(Path(plan).read_text())

@@ -23,6 +23,7 @@ from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 from optsched.solver.status import Status
 from tests.support import brute
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 from tests.support.generators import FEATURES, random_graph
 
@@ -113,36 +114,30 @@ def test_sizes_that_leave_the_limit_when_rounded_are_refused() -> None:
         pack(problem, align=4)
 
 
-def test_commands_take_an_alignment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_an_alignment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
+) -> None:
     graph, plan, rows = (str(tmp_path / name) for name in ("g.json", "p.json", "rows.csv"))
     write_graph(diamond(), graph)
-    assert main(["solve", graph, "--align", "16", "-o", plan, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("solve", graph, "--align", "16", "-o", plan)
     assert (record["slab"], record["memory_model"].endswith("multiples of 16")) == (48, True)
-    assert main(["check", graph, plan, "--align", "16", "--replay"]) == 0
-    capsys.readouterr()
-    assert main(["check", graph, plan]) == 1
-    assert "plan has the memory model" in capsys.readouterr().err
+    cli("check", graph, plan, "--align", "16", "--replay")
+    assert "plan has the memory model" in cli.error("check", graph, plan, code=1)
     Path(rows).write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\n")
-    assert main(["pack", rows, "--align", "8", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["slab"] == 16
-    assert main(["compare", graph, "--align", "16", "--methods", "lpmf", "--json"]) == 0
-    text = capsys.readouterr().out
+    assert cli.json("pack", rows, "--align", "8")["slab"] == 16
+    text = cli("compare", graph, "--align", "16", "--methods", "lpmf", "--json")
     assert "multiples of 16" in text
     assert json.loads(text)["settings"]["align"] == "16"
     for command in (["solve", graph], ["pack", rows], ["compare", graph]):
-        assert main([*command, "--align", "12"]) == 2
-        assert "alignment must be a power of two, got 12" in capsys.readouterr().err
+        assert "alignment must be a power of two, got 12" in cli.error(*command, "--align", "12")
         assert main([*command, "--align", str(2**63)]) == 2
         said = "alignment must be at most 2**62 bytes, got 9223372036854775808"
         assert said in capsys.readouterr().err
 
 
-def test_the_frameworks_own_alignment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_frameworks_own_alignment(tmp_path: Path, cli: Cli) -> None:
     lstm = str(ROOT / "instances" / "inductor" / "alexnet_bs128.infer.json.gz")
-    assert main(["info", lstm, "--align", "framework", "--json"]) == 0
-    assert "multiples of 64" in capsys.readouterr().out
+    assert "multiples of 64" in cli("info", lstm, "--align", "framework", "--json")
     path = tmp_path / "g.json"
     write_graph(diamond(), path)
-    assert main(["solve", str(path), "--align", "framework"]) == 2
-    assert "framework alignment of" in capsys.readouterr().err
+    assert "framework alignment of" in cli.error("solve", path, "--align", "framework")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from optsched.solver.pipeline import solve
 from optsched.solver.status import Status
 from tests.model import reference_aitemplate as reference
 from tests.support import brute
+from tests.support.commands import Cli
 from tests.support.generators import random_graph
 
 AITEMPLATE = MemoryModel(align=64, workspace_apart=True, constants=ConstantsRegion.BESIDE)
@@ -152,18 +152,14 @@ def test_a_pool_with_a_regions_name_is_refused() -> None:
         AITEMPLATE.apply(replace(graph, buffers=tuple(buffers)))
 
 
-def test_the_command_line_tells_the_regions_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_tells_the_regions_apart(tmp_path: Path, cli: Cli) -> None:
     path, plan = str(tmp_path / "g.json"), str(tmp_path / "p.json")
     write_graph(small(), path)
     assert read_graph(path) == small()
     model = ["--align", "64", "--workspace-apart", "--constants", "beside"]
-    assert main(["solve", path, *model, "-o", plan]) == 0
-    text = capsys.readouterr().out
+    text = cli("solve", path, *model, "-o", plan)
     assert "blob 192, constants 192, workspace 64 of ops alone and 128 shared" in text
-    assert main(["solve", path, *model, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["regions"] == {
+    assert cli.json("solve", path, *model)["regions"] == {
         "blob": 192,
         "constants": 192,
         "workspace": {"shared": 128, "unique": 64},

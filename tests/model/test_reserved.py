@@ -19,6 +19,7 @@ from optsched.packing import solve_packing
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
 from optsched.solver.status import Status
+from tests.support.commands import Cli
 
 
 def problem_of(rows: list[tuple[int, int, int]], alignment: int = 1) -> PackingProblem:
@@ -110,19 +111,16 @@ def test_regions_beyond_the_capacity_are_in_nobodys_way() -> None:
     assert pack(problem, reserved=[Region(8, 100, 50, 60)]).slab == 8
 
 
-def test_a_region_is_among_what_leaves_no_room(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_region_is_among_what_leaves_no_room(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "live.csv"
     path.write_text("id,lower,upper,size\nb,0,4,3\n")
-    assert main(["pack", str(path), "--reserve", "0:5", "--capacity", "7"]) == 4
-    said = capsys.readouterr().out
+    said = cli("pack", path, "--reserve", "0:5", "--capacity", "7", code=4)
     assert "at least 8 required" in said
     assert "live at step 0: reserved 0:5@0-4 5, b 3" in said
 
 
 def test_a_minimum_beside_regions_pins_or_alignment_is_said_of_such_packings_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / "live.csv"
     path.write_text("id,lower,upper,size,offset\nb,0,4,3,4\nc,0,4,3,\n")
@@ -131,11 +129,9 @@ def test_a_minimum_beside_regions_pins_or_alignment_is_said_of_such_packings_onl
         (["--pins"], "keep the offsets in the file"),
         (["--align", "8"], "round sizes and offsets up to multiples of 8"),
     ):
-        assert main(["pack", str(path), *option]) == 0
-        first = capsys.readouterr().out.splitlines()[0]
+        first = cli("pack", path, *option).splitlines()[0]
         assert first.endswith(f"smallest possible among packings that {words}, proved")
-    assert main(["pack", str(path)]) == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith("; smallest possible, proved")
+    assert cli("pack", path).splitlines()[0].endswith("; smallest possible, proved")
     result = pack(problem_of([(0, 4, 3)]), reserved=[Region(0, 5)])
     assert "among packings that leave the reserved bytes free" in repr(result)
     assert "among packings that leave the reserved bytes free, proved" in result.summary()
@@ -194,12 +190,11 @@ def test_nothing_to_pack() -> None:
     assert pack(none, reserved=[Region(0, 8)]).slab == 0
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(tmp_path: Path, cli: Cli) -> None:
     path, out = tmp_path / "p.csv", tmp_path / "q.csv"
     path.write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\n")
     command = ["pack", str(path), "--json", "-o", str(out)]
-    assert main([*command, "--reserve", "8:1KiB@0-4", "--reserve", "2:3@4-6"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(cli(*command, "--reserve", "8:1KiB@0-4", "--reserve", "2:3@4-6"))
     assert set(record["offsets"]) == {"a", "b"}
     assert (record["buffers"], record["slab"]) == (2, 1028)
     assert record["reserved"] == ["8:1024@0-4", "2:3@4-6"]

@@ -12,6 +12,7 @@ import pytest
 from optsched.cli import main
 from optsched.formats import write_graph, write_plan
 from tests.reports.conftest import naive_plan
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 
 EXTRA = pytest.mark.usefixtures("extra")
@@ -31,10 +32,9 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(graph), str(plan)
 
 
-def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refused(args: list[str], cli: Cli) -> str:
     """The one line that says why the command does not run."""
-    assert main(["report", *args]) == 2
-    printed = capsys.readouterr()
+    printed = cli.both("report", *args, code=2)
     assert printed.out == ""
     assert printed.err.startswith("optsched: error: ")
     assert printed.err.count("\n") == 1
@@ -42,14 +42,11 @@ def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @EXTRA
-def test_all_outputs_at_once(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_outputs_at_once(files: tuple[str, str], tmp_path: Path, cli: Cli) -> None:
     outputs = {name: str(tmp_path / f"out.{name}") for name in ("report", "png", "svg", "trace")}
     options = [x for name, path in outputs.items() for x in (f"--{name}", path)]
     options[0] = "--output"
-    assert main(["report", *files, "--best", "--methods", "bfs", "--json", *options]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("report", *files, "--best", "--methods", "bfs", *options)
     assert record["files"] == outputs
     assert [(p["peak"], p["slab"]) for p in record["plans"]] == [(20, 24), (18, 18)]
     assert (record["peak_bound"], record["slab_bound"]) == (18, 18)
@@ -72,16 +69,16 @@ def test_the_ending_decides_the_kind_of_report(files: tuple[str, str], tmp_path:
 
 
 def test_an_ending_of_another_kind_is_refused(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: tuple[str, str], tmp_path: Path, cli: Cli
 ) -> None:
     path = str(tmp_path / "r.html")
-    assert main(["report", *files, "--png", path]) == 2
-    assert f"{path}: --png does not write this kind of file; use -o" in capsys.readouterr().err
+    assert f"{path}: --png does not write this kind of file; use -o" in cli.error(
+        "report", *files, "--png", path
+    )
     assert not Path(path).exists()
     path = str(tmp_path / "r.onnx")
-    assert main(["convert", files[0], "-o", path]) == 2
     assert f"{path}: optsched-graph is written to a file that ends in .json" in (
-        capsys.readouterr().err
+        cli.error("convert", files[0], "-o", path)
     )
     assert not Path(path).exists()
 
@@ -94,9 +91,7 @@ def test_a_plan_file_tells_how_it_was_found(files: tuple[str, str], tmp_path: Pa
     assert f"How the search for {plan} went" in page.read_text("utf-8")
 
 
-def test_packings_of_given_live_ranges_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_packings_of_given_live_ranges_are_shown(tmp_path: Path, cli: Cli) -> None:
     plain, placed, pooled = tmp_path / "plain.csv", tmp_path / "placed.csv", tmp_path / "pools.csv"
     plain.write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\nc,4,7,4\n")
     placed.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,8\nc,4,7,4,12\n")
@@ -108,15 +103,14 @@ def test_packings_of_given_live_ranges_are_shown(
         ([plain, placed], {str(placed): 16}),
         ([pooled], {"optsched": 16}),
     ):
-        assert main(["report", *map(str, files), *trace, "--json"]) == 0
-        record = json.loads(capsys.readouterr().out)
+        record = cli.json("report", *map(str, files), *trace)
         assert {plan["name"]: plan["slab"] for plan in record["plans"]} == slabs
         assert record["slab_bound"] == (16 if files == [pooled] else 12)
     names = {e["name"] for e in json.loads(Path(trace[1]).read_text("utf-8"))["traceEvents"]}
     assert {"a", "b", "c", "live bytes"} <= names
-    assert "not the live ranges" in refused([str(plain), str(pooled), *trace], capsys)
-    assert "live ranges" in refused([str(plain), *trace, "--methods", "bfs"], capsys)
-    assert "offset" in refused([str(placed), str(plain), *trace], capsys)
+    assert "not the live ranges" in refused([str(plain), str(pooled), *trace], cli)
+    assert "live ranges" in refused([str(plain), *trace, "--methods", "bfs"], cli)
+    assert "offset" in refused([str(placed), str(plain), *trace], cli)
 
 
 def test_a_page_and_a_trace_need_no_extra(
@@ -135,16 +129,14 @@ def test_a_missing_package_names_the_extra(
     files: tuple[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    line = refused([files[0], option, str(tmp_path / "out")], capsys)
+    line = refused([files[0], option, str(tmp_path / "out")], cli)
     assert "matplotlib is not installed; run: pip install " in line
 
 
-def test_wrong_plans_are_refused(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_plans_are_refused(files: tuple[str, str], tmp_path: Path, cli: Cli) -> None:
     out = str(tmp_path / "trace.json")
     plan = json.loads(Path(files[1]).read_text("utf-8"))
     bad = tmp_path / "bad.json"
@@ -155,31 +147,27 @@ def test_wrong_plans_are_refused(
         ({"inplace": True}, "show it with --inplace"),
     ):
         bad.write_text(json.dumps({**plan, **change}), "utf-8")
-        line = refused([files[0], str(bad), "--trace", out], capsys)
+        line = refused([files[0], str(bad), "--trace", out], cli)
         assert str(bad) in line
         assert words in line
     assert not Path(out).exists()
 
 
-def test_a_plan_needs_its_graph(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_needs_its_graph(files: tuple[str, str], tmp_path: Path, cli: Cli) -> None:
     out = ["--trace", str(tmp_path / "trace.json")]
-    assert "give its graph first" in refused([files[1], *out], capsys)
-    assert "got a graph" in refused([files[0], files[0], *out], capsys)
-    assert "nothing to write" in refused([files[0]], capsys)
+    assert "give its graph first" in refused([files[1], *out], cli)
+    assert "got a graph" in refused([files[0], files[0], *out], cli)
+    assert "nothing to write" in refused([files[0]], cli)
 
 
-def test_nothing_is_overwritten(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_overwritten(files: tuple[str, str], tmp_path: Path, cli: Cli) -> None:
     before = [Path(path).read_bytes() for path in files]
     for path in files:
-        line = refused([*files, "--trace", path], capsys)
+        line = refused([*files, "--trace", path], cli)
         assert "would overwrite an input" in line
     twice = str(tmp_path / "x")
     assert "two outputs name the same file" in refused(
-        [*files, "--trace", twice, "--png", f"{tmp_path}/./x"], capsys
+        [*files, "--trace", twice, "--png", f"{tmp_path}/./x"], cli
     )
     assert [Path(path).read_bytes() for path in files] == before
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from optsched import compare_methods, tune
-from optsched.cli import main
 from optsched.formats import write_graph
 from optsched.model.graph import Graph
 from optsched.runtime.text import unshield
+from tests.support.commands import Cli
 from tests.support.families.small import chain, diamond, two_towers
 
 TOTAL = "slab 44 -> 42 bytes"
@@ -34,11 +33,6 @@ def files(tmp_path: Path) -> list[str]:
     return [str(tmp_path / folder) for folder in "abc"]
 
 
-def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(arguments) == 0
-    return capsys.readouterr().out
-
-
 def rows_of_page(page: Path) -> dict[str, list[str]]:
     """Return the bytes before and after of each row of the table of graphs, by label."""
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text(), re.DOTALL)
@@ -50,12 +44,12 @@ def rows_of_page(page: Path) -> dict[str, list[str]]:
 
 
 def test_a_comparison_has_a_row_and_a_share_for_each(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: list[str], tmp_path: Path, cli: Cli
 ) -> None:
     page, table, text = (tmp_path / name for name in ("page.html", "rows.csv", "text.md"))
     command = ["compare", *files, "--methods", "program+greedy_by_size,optsched"]
     outputs = ["--report", str(page), "--csv", str(table), "--markdown", str(text)]
-    said = run([*command, *outputs], capsys)
+    said = cli(*command, *outputs)
     for medium in (said, text.read_text(), page.read_text().replace("&gt;", ">")):
         assert f"{SAME}{TOTAL}" in medium
     assert all(label in said and label in text.read_text() for label in LABELS)
@@ -66,18 +60,18 @@ def test_a_comparison_has_a_row_and_a_share_for_each(
     figures = [("20", "2", ""), ("12", "0", ""), ("12", "0", "b/model.json")]
     assert [tuple(row[name] for name in shown) for row in rows] == figures
     assert [row["path"] for row in rows] == [f"{folder}/model.json" for folder in files]
-    record = json.loads(run([*command, "--json"], capsys))
+    record = cli.json(*command)
     assert [row["graph"] for row in record["graphs"]] == LABELS == list(record["saving"]["graphs"])
     assert (record["saving"]["total"]["before"], record["saving"]["total"]["after"]) == (44, 42)
-    assert f"{SAME}{TOTAL}" in run([*command, "--top", "1"], capsys)
+    assert f"{SAME}{TOTAL}" in cli(*command, "--top", 1)
 
 
 def test_a_fleet_and_its_store_have_a_row_and_a_share_for_each(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: list[str], tmp_path: Path, cli: Cli
 ) -> None:
     page, table, store = (tmp_path / name for name in ("page.html", "rows.csv", "plans.store"))
     command = ["tune", *files, "--work", "1000", "--store", str(store)]
-    said = run([*command, "--report", str(page), "--csv", str(table)], capsys)
+    said = cli(*command, "--report", page, "--csv", table)
     assert said.startswith(f"{SAME}{TOTAL}")
     assert f"{SAME}3 proved" in said
     assert all(label in said for label in LABELS)
@@ -91,9 +85,9 @@ def test_a_fleet_and_its_store_have_a_row_and_a_share_for_each(
         ("12", "12", "0", "proved", "1", ""),
         ("12", "12", "0", "proved", "1", "b/model.json"),
     ]
-    record = json.loads(run([*command, "--json"], capsys))
+    record = cli.json(*command)
     assert list(record["rows"][0]) == list(rows[0])
-    listed = run(["store", "ls", str(store)], capsys)
+    listed = cli("store", "ls", store)
     assert "a/model.json" in listed
     # Equal graphs share a record, so a store has one less.
     assert "2 records of 2 different graphs" in listed

@@ -12,6 +12,7 @@ import pytest
 from optsched.cli import main
 from optsched.reports.tables import Column, Table, print_line, print_table
 from optsched.reports.terminal import console
+from tests.support.commands import Cli
 
 DIAMOND = Path(__file__).parents[2] / "instances" / "small" / "diamond.json"
 GREEN, YELLOW, RED, GREY, RESET = (f"\x1b[{code}m" for code in (32, 33, 31, 90, 0))
@@ -63,11 +64,8 @@ def test_names_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, "[red]x[/] :smile:", NO_COLOR="1") == "[red]x[/] :smile:\n"
 
 
-def test_a_pipe_is_plain_and_a_terminal_is_not(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", str(DIAMOND)]) == 0
-    piped = capsys.readouterr().out
+def test_a_pipe_is_plain_and_a_terminal_is_not(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    piped = cli("solve", DIAMOND)
     assert "\x1b" not in piped
     assert "(L3)" in piped
     screen = Terminal()
@@ -97,12 +95,11 @@ def test_columns_that_must_stay_are_shown_in_every_width(
 
 
 def test_methods_that_were_asked_for_are_not_hidden(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     names = "lpmf,bfs,dfs,program,naive,inductor,xla_default,skyline"
-    assert main(["compare", str(DIAMOND), "--methods", names]) == 0
-    said = capsys.readouterr().out
+    said = cli("compare", DIAMOND, "--methods", names)
     heads = {
         word for line in said.splitlines() if line.startswith("graph") for word in line.split()
     }

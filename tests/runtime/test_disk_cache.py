@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from optsched.cli import main
 from optsched.runtime import disk_cache
 from optsched.runtime import kernel as kernel_module
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.kernel import Kernel, kernel
+from tests.support.commands import Cli
 
 ROOT = Path(__file__).parents[2]
 GRAPH = str(ROOT / "instances" / "small" / "diamond.json")
@@ -370,11 +370,8 @@ def solve(cache: Path, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_command_with_a_broken_cache_says_so_and_answers(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", GRAPH]) == 0
-    whole = capsys.readouterr().out
+def test_a_command_with_a_broken_cache_says_so_and_answers(folder: Path, cli: Cli) -> None:
+    whole = cli("solve", GRAPH)
     assert fresh(triangle)(10) == 45
     path = only_file(folder, triangle)
     path.write_bytes(path.read_bytes()[:-1])

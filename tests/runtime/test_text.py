@@ -15,6 +15,7 @@ from optsched.formats import write_graph
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.runtime.text import nearest_word, plain, readable
+from tests.support.commands import Cli
 
 EVIL = "\x1b]0;x\x07\x1b[2J\ncheck: valid\r\u202eright\u2066\x00[red]\u2028\t"
 """Sets a terminal's title, wipes it, fakes a line, turns the writing round."""
@@ -93,13 +94,10 @@ def test_no_command_prints_a_name_raw(
 
 
 @pytest.mark.parametrize("command", ["solve", "explain", "info", "compare"])
-def test_json_has_names_as_they_are(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_names_as_they_are(command: str, tmp_path: Path, cli: Cli) -> None:
     path = str(tmp_path / "graph.json")
     write_graph(named(EVIL), path)
-    assert main([command, path, "--json"]) == 0
-    printed = capsys.readouterr().out
+    printed = cli(command, path, "--json")
     assert printed.replace("\n", "").isprintable()
     record = json.loads(printed)
     record = record.get("graphs", [record])[0]
@@ -108,16 +106,16 @@ def test_json_has_names_as_they_are(
         assert set(record["order"]) == {f"{name}{EVIL}" for name in ("left", "right", "join")}
 
 
-def test_paths_and_arguments_are_told_in_one_harmless_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_paths_and_arguments_are_told_in_one_harmless_line(tmp_path: Path, cli: Cli) -> None:
     missing = str(tmp_path / EVIL.replace("\x00", "").replace("/", ""))
-    assert main(["solve", missing]) == 2
-    error = capsys.readouterr().err
+    error = cli.error("solve", missing)
     assert error.count("\n") == 1
     assert error.strip().isprintable()
-    assert main(["solve", "--no-such", missing, "--time-limit", missing]) == 2
-    assert capsys.readouterr().err.replace("\n", "").isprintable()
+    assert (
+        cli.error("solve", "--no-such", missing, "--time-limit", missing)
+        .replace("\n", "")
+        .isprintable()
+    )
 
 
 @pytest.mark.parametrize(

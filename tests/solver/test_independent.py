@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from optsched import solve
-from optsched.cli import main
 from optsched.errors import GraphError, UsageError
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
 from optsched.runtime.limits import Proof
 from optsched.solver.status import Status
+from tests.support.commands import Cli
 
 LLAMA = Path(__file__).parents[2] / "instances" / "inductor" / "llama_2l_bs1.bwd.json.gz"
 
@@ -53,8 +53,8 @@ def test_streams_are_refused(engine: str) -> None:
         solve(build.build(), engine=engine, independent=True)
 
 
-def test_the_option_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", str(LLAMA), "--engine", "cpsat", "--independent"]) == 3
-    assert "claimed: by a solver, not checked" in capsys.readouterr().out
-    assert main(["solve", str(LLAMA), "--independent"]) == 2
-    assert "independent needs engine cpsat or milp" in capsys.readouterr().err
+def test_the_option_of_the_command(cli: Cli) -> None:
+    assert "claimed: by a solver, not checked" in cli(
+        "solve", LLAMA, "--engine", "cpsat", "--independent", code=3
+    )
+    assert "independent needs engine cpsat or milp" in cli.error("solve", LLAMA, "--independent")

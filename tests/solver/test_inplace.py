@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from optsched.check.plan import check_plan
-from optsched.cli import main
 from optsched.compare import compare_methods
 from optsched.errors import UsageError
 from optsched.formats import write_graph
@@ -23,6 +21,7 @@ from optsched.solver.pipeline import solve
 from optsched.solver.schedule import Engine
 from tests.model.test_inplace import chain, more_candidates
 from tests.support.brute import least_peak
+from tests.support.commands import Cli
 from tests.support.generators import PLANNABLE, random_graph
 
 
@@ -48,30 +47,23 @@ def test_solve_proves_the_least_peak_and_packs_into_it() -> None:
     assert joint > 50
 
 
-def test_command_line(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(graph: str, tmp_path: Path, cli: Cli) -> None:
     plan = str(tmp_path / "plan.json")
-    assert main(["solve", graph, "--inplace", "--json", "-o", plan]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json("solve", graph, "--inplace", "-o", plan)
     assert (record["peak"], record["slab"], record["slab_proof"]) == (8, 8, "L5")
     assert record["memory_model"] == "default; in-place"
-    assert main(["check", graph, plan, "--inplace"]) == 0
-    assert "valid: peak 8 bytes, slab 8 bytes" in capsys.readouterr().out
-    assert main(["check", graph, plan]) == 2
-    assert "--inplace" in capsys.readouterr().err
-    assert main(["solve", graph, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    assert "valid: peak 8 bytes, slab 8 bytes" in cli("check", graph, plan, "--inplace")
+    assert "--inplace" in cli.error("check", graph, plan)
+    record = cli.json("solve", graph)
     assert (record["peak"], record["memory_model"]) == (16, "default")
 
 
-def test_info_and_compare_name_the_model(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", graph, "--inplace", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+def test_info_and_compare_name_the_model(graph: str, cli: Cli) -> None:
+    record = cli.json("info", graph, "--inplace")
     assert (record["memory_model"], record["program_order_peak"]) == ("default; in-place", 8)
     assert (record["inplace_candidates"], record["inplace_pairs"]) == (2, 2)
-    assert main(["info", graph]) == 0
-    assert "2 candidates, 2 admissible pairs" in capsys.readouterr().out
-    assert main(["compare", graph, "--inplace", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    assert "2 candidates, 2 admissible pairs" in cli("info", graph)
+    record = cli.json("compare", graph, "--inplace")
     (instance,) = record["graphs"]
     assert instance["memory_model"] == "default; in-place"
     assert {row["peak"] for row in record["rows"]} == {8}
@@ -92,17 +84,15 @@ def test_the_models_are_a_second_opinion() -> None:
 
 
 def test_certificate_and_explanation_from_the_command_line(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    graph: str, tmp_path: Path, cli: Cli
 ) -> None:
     plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
-    assert main(["solve", graph, "--inplace", "-o", plan, "--certificate", proof]) == 0
-    capsys.readouterr()
-    assert main(["check", graph, plan, proof, "--inplace"]) == 0
-    assert "no order below 8 bytes, the peak is minimal" in capsys.readouterr().out
-    assert main(["explain", graph, "--inplace"]) == 0
-    assert "no order has a peak below 8 bytes" in capsys.readouterr().out
-    assert main(["explain", graph]) == 0
-    assert "no order has a peak below 16 bytes" in capsys.readouterr().out
+    cli("solve", graph, "--inplace", "-o", plan, "--certificate", proof)
+    assert "no order below 8 bytes, the peak is minimal" in cli(
+        "check", graph, plan, proof, "--inplace"
+    )
+    assert "no order has a peak below 8 bytes" in cli("explain", graph, "--inplace")
+    assert "no order has a peak below 16 bytes" in cli("explain", graph)
 
 
 def test_an_op_that_writes_in_place_in_too_many_ways_is_named(

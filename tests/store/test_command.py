@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from optsched.cli import main
 from optsched.store import PlanStore
 from tests.store.test_database import best, diamond
 from tests.store.test_upkeep import filled
+from tests.support.commands import Cli
 
 
 @pytest.fixture(scope="module")
@@ -21,73 +20,62 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(filled(tmp_path_factory.mktemp("store") / "plans.db", 2).path)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    assert main(["store", *arguments, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
-
-
-def test_ls(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    records = said(capsys, "ls", path)["records"]
+def test_ls(path: str, cli: Cli) -> None:
+    records = cli.json("store", "ls", path)["records"]
     assert [record["objective"] for record in records] == ["slab", "peak"] * 2
     assert [record["proved"] for record in records] == [True, False] * 2
-    assert main(["store", "ls", path]) == 0
-    text = capsys.readouterr().out
+    text = cli("store", "ls", path)
     assert text.count("diamond") == 4
     assert "4 records of 2 different graphs, 2 proved" in text
 
 
-def test_show(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_show(path: str, cli: Cli, tmp_path: Path) -> None:
     graph, plan = str(tmp_path / "g.json"), str(tmp_path / "plan.json")
     write_graph(diamond(1), graph)
-    (record, other) = said(capsys, "show", path, graph, "--plan", plan)["records"]
+    (record, other) = cli.json("store", "show", path, graph, "--plan", plan)["records"]
     assert (record["record"], other["record"]) == (1, 2)
     assert record["history"][0]["what"] == "plan"
     found = read_graph(graph)
     assert check_plan(found, read_plan(plan, found)).peak == record["peak"]
-    assert said(capsys, "show", path, record["key"][:20])["records"][0] == record
-    assert main(["store", "show", path, "1"]) == 0
-    text = capsys.readouterr().out
+    assert cli.json("store", "show", path, record["key"][:20])["records"][0] == record
+    text = cli("store", "show", path, "1")
     assert "with a certificate" in text
     assert "made by  python" in text
 
 
-def test_in_and_out(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_in_and_out(path: str, cli: Cli, tmp_path: Path) -> None:
     text, one, two = (str(tmp_path / name) for name in ("x.jsonl", "one.db", "two.db"))
-    assert said(capsys, "export", path, "-o", text)["exported"] == 4
-    counts = said(capsys, "import", one, text, "--trust")
+    assert cli.json("store", "export", path, "-o", text)["exported"] == 4
+    counts = cli.json("store", "import", one, text, "--trust")
     assert (counts["new"], counts["known"], counts["refused"]) == (4, 0, 0)
-    assert said(capsys, "merge", two, one, path)["known"] == 4
-    assert said(capsys, "export", path, "-o", text, "--only", "2")["exported"] == 1
-    counts = said(capsys, "merge", two, str(tmp_path / "none.db"), code=1)
+    assert cli.json("store", "merge", two, one, path)["known"] == 4
+    assert cli.json("store", "export", path, "-o", text, "--only", "2")["exported"] == 1
+    counts = cli.json("store", "merge", two, str(tmp_path / "none.db"), code=1)
     assert "no such store" in counts["troubles"][0]
-    counts = said(capsys, "import", two, one, code=1)
+    counts = cli.json("store", "import", two, one, code=1)
     assert "use merge" in counts["troubles"][0]
 
 
-def test_one_is_counted_in_the_singular(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_one_is_counted_in_the_singular(cli: Cli, tmp_path: Path) -> None:
     build, store = GraphBuilder("one"), str(tmp_path / "one.db")
     build.op("a", writes={"x": 1})
     write_graph(build.build(), tmp_path / "one.json")
-    assert main(["tune", str(tmp_path / "one.json"), "--store", store, "--work", "1000"]) == 0
-    text = capsys.readouterr().out
+    text = cli("tune", tmp_path / "one.json", "--store", store, "--work", "1000")
     assert "1 graph: 1 proved" in text
     assert "; 1 unit in" in text
-    assert main(["store", "ls", store]) == 0
-    assert "1 record of 1 different graph, 1 proved" in capsys.readouterr().out
-    assert main(["store", "show", store, "1"]) == 0
-    assert "one, 1 op, 1 buffer of 1 byte" in capsys.readouterr().out
-    assert main(["solve", str(tmp_path / "one.json")]) == 0
-    text = capsys.readouterr().out
+    assert "1 record of 1 different graph, 1 proved" in cli("store", "ls", store)
+    assert "one, 1 op, 1 buffer of 1 byte" in cli("store", "show", store, "1")
+    text = cli("solve", tmp_path / "one.json")
     assert "one: 1 op, 1 buffer " in text
     assert "peak  1 byte" in text
 
 
-def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_upkeep(path: str, cli: Cli, tmp_path: Path) -> None:
     copy = str(tmp_path / "copy.db")
-    assert said(capsys, "merge", copy, path, "--trust")["new"] == 4
-    assert said(capsys, "verify", copy)["sound"] is True
-    assert said(capsys, "revoke", copy, "--engine", "optsched>=0")["withdrawn"] == 4
-    assert said(capsys, "gc", copy)["bounds"] == 4
+    assert cli.json("store", "merge", copy, path, "--trust")["new"] == 4
+    assert cli.json("store", "verify", copy)["sound"] is True
+    assert cli.json("store", "revoke", copy, "--engine", "optsched>=0")["withdrawn"] == 4
+    assert cli.json("store", "gc", copy)["bounds"] == 4
 
 
 @pytest.mark.parametrize(
@@ -109,13 +97,12 @@ def test_what_goes_wrong_is_one_line(
     path: str,
     arguments: list[str],
     words: str,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     tmp_path: Path,
 ) -> None:
     write_graph(diamond(1), tmp_path / "g.json")
     files = {"STORE": path, "GRAPH": str(tmp_path / "g.json")}
-    assert main(["store", *(files.get(x, x) for x in arguments)]) == 2
-    text = capsys.readouterr().err
+    text = cli.error("store", *(files.get(x, x) for x in arguments))
     assert words in text
     assert text.count("\n") == 1
 

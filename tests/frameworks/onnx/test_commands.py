@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import Cli
+
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
 from optsched import apply_plan, export_plan, peak_memory, read_graph, solve, write_plan  # noqa: E402
@@ -40,19 +42,17 @@ def planned(tmp_path: Path, *options: str) -> tuple[str, str]:
     return model, plan
 
 
-def test_a_plan_keeps_its_dimensions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_keeps_its_dimensions(tmp_path: Path, cli: Cli) -> None:
     model, plan = planned(tmp_path)
     assert json.loads(Path(plan).read_text())["dims"] == {"batch": 2}
     table = str(tmp_path / "table.csv")
     assert main(["export", plan, model, "--to", "csv", "-o", table]) == 0
     assert "size" in Path(table).read_text().splitlines()[0]
     assert main(["solve", model, "--warm-start", plan, "--time-limit", "5"]) == 0
-    assert main(["check", model, plan, "--dim", "batch=2"]) == 0
-    capsys.readouterr()
+    cli("check", model, plan, "--dim", "batch=2")
     out = tmp_path / "planned.onnx"
     for command in (["check", model, plan], ["apply", model, plan, "-o", str(out)]):
-        assert main([*command, "--dim", "batch=3"]) == 2
-        assert capsys.readouterr().err == (
+        assert cli.error(*command, "--dim", "batch=3") == (
             f"optsched: error: {plan}: the plan is for batch=2, not for batch=3; "
             "leave out --dim, or plan the model with these dimensions\n"
         )
@@ -70,23 +70,19 @@ def test_a_result_keeps_its_dimensions(tmp_path: Path) -> None:
     assert layout.sized
 
 
-def test_a_model_with_its_plan_has_the_dimensions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_with_its_plan_has_the_dimensions(tmp_path: Path, cli: Cli) -> None:
     model, plan = planned(tmp_path)
     out = str(tmp_path / "planned.onnx")
-    assert main(["apply", model, plan, "-o", out]) == 0
-    assert "as with " in capsys.readouterr().out
+    assert "as with " in cli("apply", model, plan, "-o", out)
     assert main(["check", out, plan]) == 0
-    assert main(["solve", out, "--dim", "batch=2"]) == 2
-    assert capsys.readouterr().err.endswith(
+    assert cli.error("solve", out, "--dim", "batch=2").endswith(
         "unknown dimension 'batch'; the model has no open dimensions: "
         "its inputs are x [2, 128, 64]; leave out --dim\n"
     )
 
 
 def test_ops_write_in_place_as_the_runtime_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     model, plan = planned(tmp_path)
     assert "\nin-place as ONNX Runtime does; kernel scratch not counted in the plan " in (
@@ -103,24 +99,23 @@ def test_ops_write_in_place_as_the_runtime_does(
     assert document["slab"] > slab
     # A plan in which nothing is in place is checked and applied as such.
     assert main(["check", model, plan]) == 0
-    assert main(["apply", model, plan, "-o", str(tmp_path / "out.onnx")]) == 0
-    assert f"slab {document['slab']:,} bytes" in capsys.readouterr().out
+    assert f"slab {document['slab']:,} bytes" in cli(
+        "apply", model, plan, "-o", tmp_path / "out.onnx"
+    )
 
 
-def test_compare_knows_the_runtimes_own_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_knows_the_runtimes_own_order(cli: Cli) -> None:
     model = str(MODELS / "forks.onnx")
     arguments = ["compare", model, "--methods", "ort,optsched:20", "--inplace", "--json"]
-    assert main(arguments) == 0
-    (rows,) = (json.loads(capsys.readouterr().out)["rows"],)
+    (rows,) = (json.loads(cli(*arguments))["rows"],)
     peaks = {row["method"]: row["peak"] for row in rows}
     assert (peaks["ort"], peaks["optsched:20"]) == (409_600, 294_912)
 
 
 def test_an_open_dimension_is_said_with_how_to_give_it(
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
-    assert main(["solve", str(MODELS / "encoder.onnx")]) == 2
-    said = capsys.readouterr().err
+    said = cli.error("solve", MODELS / "encoder.onnx")
     assert said.count("\n") == 1
     assert "1 dimension is open: batch; try --dim batch=1" in said
     # The suggested line is accepted as it is.
@@ -129,10 +124,9 @@ def test_an_open_dimension_is_said_with_how_to_give_it(
 
 
 def test_info_describes_a_model_that_cannot_be_planned_yet(
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
-    assert main(["info", str(MODELS / "encoder.onnx")]) == 0
-    said = capsys.readouterr().out
+    said = cli("info", MODELS / "encoder.onnx")
     for words in (
         "x [batch, 128, 64]",
         "open           batch",
@@ -142,23 +136,18 @@ def test_info_describes_a_model_that_cannot_be_planned_yet(
         assert words in said
 
 
-def test_info_describes_a_model_whose_texts_are_damaged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_info_describes_a_model_whose_texts_are_damaged(tmp_path: Path, cli: Cli) -> None:
     # protobuf returns such a text as bytes, which cannot be sorted beside texts or be a JSON key.
     model = tmp_path / "damaged.onnx"
     data = (MODELS / "control.onnx").read_bytes()
     model.write_bytes(data.replace(b"ReduceSum", b"\xffeduceSum", 1))
-    assert main(["info", str(model)]) == 0
-    assert "1 \\xffeduceSum" in capsys.readouterr().out
-    assert main(["info", str(model), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ops"]["\\xffeduceSum"] == 1
+    assert "1 \\xffeduceSum" in cli("info", model)
+    assert cli.json("info", model)["ops"]["\\xffeduceSum"] == 1
 
 
-def test_a_profile_is_refused_where_none_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_is_refused_where_none_is_read(cli: Cli) -> None:
     graph = next((MODELS.parent / "small").glob("*.json"))
-    assert main(["info", str(graph), "--profile", "p.json"]) == 2
-    assert "do not use a profile" in capsys.readouterr().err
+    assert "do not use a profile" in cli.error("info", graph, "--profile", "p.json")
 
 
 @pytest.mark.parametrize("name", ["branches", "cell", "control", "encoder", "forks", "iterations"])
@@ -172,7 +161,7 @@ def test_the_runtimes_default_order_is_the_one_that_it_runs(name: str, tmp_path:
 
 
 def test_the_headline_proves_nothing_of_half_floats_that_run_as_floats(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Cli
 ) -> None:
     half = onnx.TensorProto.FLOAT16
     path = str(tmp_path / "half.onnx")
@@ -181,24 +170,19 @@ def test_the_headline_proves_nothing_of_half_floats_that_run_as_floats(
     for kind, named in (("Sin", True), ("Transpose", False)):
         onnx.save(net([node(kind, "x", "a"), node(kind, "a", "y")], *ends), path)
         for command in ("solve", "compare"):
-            assert main([command, path]) == 0
-            headline = capsys.readouterr().out.replace("\n", " ")
+            headline = cli(command, path).replace("\n", " ")
             assert "smallest possible" in headline
             assert (words in headline) == named, headline
 
 
-def test_check_proves_nothing_of_half_floats_that_run_as_floats(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_proves_nothing_of_half_floats_that_run_as_floats(tmp_path: Path, cli: Cli) -> None:
     half = onnx.TensorProto.FLOAT16
     path, plan, proof = (str(tmp_path / x) for x in ("half.onnx", "plan.json", "proof.json"))
     ends = [value("x", kind=half)], [value("y", kind=half)]
     words = "smallest possible among plans in half floats, where floats run (plan convert --to onnx"
     for kind, named in (("Sin", True), ("Transpose", False)):
         onnx.save(net([node(kind, "x", "a"), node(kind, "a", "y")], *ends), path)
-        assert main(["solve", path, "-o", plan, "--certificate", proof]) == 0
-        capsys.readouterr()
-        assert main(["check", path, plan, proof]) == 0
-        headline = capsys.readouterr().out.splitlines()[0]
+        cli("solve", path, "-o", plan, "--certificate", proof)
+        headline = cli("check", path, plan, proof).splitlines()[0]
         assert "smallest possible" in headline
         assert (words in headline) == named, headline

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import Cli
+
 pytest.importorskip("onnx", reason="needs the extra `onnx`")
 
 from optsched.cli import main
@@ -40,18 +42,20 @@ def test_a_file_of_sizes_is_about_single_files(folder: Path) -> None:
     assert by_file.dims == GraphReading(dims=(("batch", 3),)).read(folder / OPEN).dims
 
 
-def test_suggested_sizes_are_printed_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggested_sizes_are_printed_once(folder: Path, cli: Cli) -> None:
     path = str(folder / OPEN)
-    assert main(["info", path, "--dim", "auto"]) == 0
-    assert capsys.readouterr().err == f"{path}: planned with batch=1 (--dim auto)\n"
+    assert (
+        cli.error("info", path, "--dim", "auto", code=0)
+        == f"{path}: planned with batch=1 (--dim auto)\n"
+    )
 
 
-def test_a_size_that_no_file_has_is_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_size_that_no_file_has_is_refused(folder: Path, cli: Cli) -> None:
     files = [str(folder / OPEN), str(folder / "cell.onnx")]
-    assert main(["compare", *files, "--methods", "program", "--dim", "bacth=1"]) == 2
-    assert "no file has an open dimension 'bacth'" in capsys.readouterr().err
+    assert "no file has an open dimension 'bacth'" in cli.error(
+        "compare", *files, "--methods", "program", "--dim", "bacth=1"
+    )
     # Of a single file the nearest name is known.
-    assert main(["compare", files[0], "--methods", "program", "--dim", "bacth=1"]) == 2
-    assert "did you mean 'batch'" in capsys.readouterr().err
+    assert "did you mean 'batch'" in cli.error(
+        "compare", files[0], "--methods", "program", "--dim", "bacth=1"
+    )

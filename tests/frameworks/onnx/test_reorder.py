@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.commands import Cli
+
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
 from onnx import helper  # noqa: E402
@@ -121,9 +123,7 @@ def test_external_data_travels_with_the_written_model(tmp_path: Path) -> None:
     assert sorted(x.name for x in tmp_path.rglob("*.bin")) == ["w.bin", "w.bin"]
 
 
-def test_a_copy_that_would_not_find_its_data_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_copy_that_would_not_find_its_data_is_refused(tmp_path: Path, cli: Cli) -> None:
     path, plan = with_data(tmp_path, "w.bin")
     before = (tmp_path / "w.bin").read_bytes()
     out = tmp_path / "sub" / "new.onnx"
@@ -134,13 +134,13 @@ def test_a_copy_that_would_not_find_its_data_is_refused(
         ("-", "give files, no standard stream"),
         (tmp_path / "w.bin", "the output would overwrite the data of the model"),
     ]:
-        assert main(["apply", str(path), str(plan), "-o", str(output)]) == 2
-        assert said in capsys.readouterr().err
+        assert said in cli.error("apply", path, plan, "-o", output)
     assert not out.exists()
     assert (tmp_path / "w.bin").read_bytes() == before
     (tmp_path / "w.bin").unlink()
-    assert main(["apply", str(path), str(plan), "-o", str(tmp_path / "new.onnx")]) == 2
-    assert "the model's data is not there" in capsys.readouterr().err
+    assert "the model's data is not there" in cli.error(
+        "apply", path, plan, "-o", tmp_path / "new.onnx"
+    )
 
 
 def test_dimensions_are_fixed_unless_a_branch_may_be_for_other_sizes() -> None:

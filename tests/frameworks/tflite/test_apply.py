@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.support.commands import Cli
 
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 pytest.importorskip("flatbuffers", reason="flatbuffers is not installed: make test-frameworks")
@@ -359,17 +360,13 @@ def test_plans_in_several_pools_are_refused(
     assert not out.exists()
 
 
-def test_three_commands_from_the_model_to_the_interpreter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_three_commands_from_the_model_to_the_interpreter(tmp_path: Path, cli: Cli) -> None:
     model, plan, out = (tmp_path / x for x in ("model.tflite", "plan.json", "flash.tflite"))
     model.write_bytes(models.inception().bytes())
     original = model.read_bytes()
     asked = ["--capacity", "54KiB", "--tail", "64"]
-    assert main(["solve", str(model), *asked, "-o", str(plan)]) == 0
-    assert "fits" in capsys.readouterr().out
-    assert main(["apply", str(model), str(plan), "-o", str(out)]) == 0
-    code = capsys.readouterr().out.splitlines()[-2]
+    assert "fits" in cli("solve", model, *asked, "-o", plan)
+    code = cli("apply", model, plan, "-o", out).splitlines()[-2]
     size = int(code.rpartition(" ")[2].rstrip(";"))
     assert code.startswith("constexpr int kTensorArenaSize = sizeof(void*) <= 4 ? ")
     assert size <= 54 * 1024
@@ -378,46 +375,39 @@ def test_three_commands_from_the_model_to_the_interpreter(
     assert model.read_bytes() == original
 
 
-def test_a_plan_that_saves_nothing_says_to_keep_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_that_saves_nothing_says_to_keep_the_file(tmp_path: Path, cli: Cli) -> None:
     model, plan, out = (str(tmp_path / x) for x in ("model.tflite", "plan.json", "flash.tflite"))
     chain = TfliteNet()
     x = chain.input(1, 8, 8, 2)
     chain.outputs = [chain.op("RELU", [chain.op("RELU", [x], 1, 8, 8, 2)], 1, 8, 8, 2)]
     for net, saves in ((models.inception(), True), (chain, False)):
         Path(model).write_bytes(net.bytes())
-        assert main(["solve", model, "-o", plan]) == 0
-        saving = re.search(r"arena ([\d,]+) (?:-> ([\d,]+) )?bytes", capsys.readouterr().out)
+        saving = re.search(
+            r"arena ([\d,]+) (?:-> ([\d,]+) )?bytes", cli("solve", model, "-o", plan)
+        )
         assert saving is not None
         assert bool(saving[2]) is saves
         keep = f"Keep your file: it needs {saving[1]} bytes, and {saving[2] or saving[1]} with the"
         # A gain of 90 % is never reached.
         for least, kept in ((["--min-gain", "90"], True), ([], not saves)):
-            assert main(["apply", model, plan, "-o", out, *least]) == 0
-            text = capsys.readouterr().out
+            text = cli("apply", model, plan, "-o", out, *least)
             assert (keep in text, "Flash this file" in text) == (kept, not kept), text
             assert "0 of" in text or saves
-            assert main(["apply", model, plan, "-o", out, *least, "--json"]) == 0
-            load = json.loads(capsys.readouterr().out)["load"]
+            load = cli.json("apply", model, plan, "-o", out, *least)["load"]
             assert load.startswith("Keep your file" if kept else "Flash this file")
 
 
-def test_what_does_not_fit_is_proved_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_fit_is_proved_and_named(tmp_path: Path, cli: Cli) -> None:
     model, plan = tmp_path / "model.tflite", tmp_path / "plan.json"
     model.write_bytes(models.inception().bytes())
-    assert main(["solve", str(model), "--capacity", "40KiB", "--tail", "none"]) == 4
-    said = capsys.readouterr().out
+    said = cli("solve", model, "--capacity", "40KiB", "--tail", "none", code=4)
     assert "does not fit in 40,960 bytes: at least 45,056 required, 4,096 too few, proved" in said
     # No op alone forces that, but the last of a set does.
     assert "live whenever the last of ops CONV_2D_1, CONV_2D_2" in said
     assert "these or as many other bytes: t34 24,576, t31 8,192" in said
     model.write_bytes(models.unet().bytes())
     asked = ["--capacity", "50KiB", "--tail", "none"]
-    assert main(["solve", str(model), *asked, "-o", str(plan)]) == 4
-    said = capsys.readouterr().out
+    said = cli("solve", model, *asked, "-o", plan, code=4)
     assert "live whenever op 'CONCATENATION_11' runs: t26 27,648, t25 18,432, t6 9,216" in said
 
 

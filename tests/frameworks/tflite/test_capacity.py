@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.support.commands import Cli
 
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
@@ -30,58 +32,49 @@ def dense(tmp_path: Path) -> str:
     return str(tmp_path / "dense.tflite")
 
 
-def solved(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
-    code = main(["solve", *words, "--json", "--time-limit", "10"])
-    return code, json.loads(capsys.readouterr().out)
+def solved(cli: Cli, *words: object, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = cli.json("solve", *words, "--time-limit", 10, code=code)
+    return found
 
 
-def test_a_head_that_fits_alone_does_not_fit(
-    dense: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_head_that_fits_alone_does_not_fit(dense: str, cli: Cli) -> None:
     assert isinstance(tflm_report.arena(Path(dense).read_bytes(), 96), str)
     for bits in ("32", "64"):
-        code, record = solved(capsys, dense, "--capacity", "96", "--tail", bits)
-        assert (code, record["status"], record["capacity"]) == (4, "infeasible", 96)
-    assert main(["solve", dense, "--capacity", "96"]) == 4
-    assert "96 bytes leave 0 for the slab, after a tail of" in capsys.readouterr().out
-    assert solved(capsys, dense, "--capacity", "96", "--tail", "none")[0] == 0
+        record = solved(cli, dense, "--capacity", "96", "--tail", bits, code=4)
+        assert (record["status"], record["capacity"]) == ("infeasible", 96)
+    assert "96 bytes leave 0 for the slab, after a tail of" in cli(
+        "solve", dense, "--capacity", "96", code=4
+    )
+    solved(cli, dense, "--capacity", "96", "--tail", "none")
 
 
-def test_what_preparing_may_take_is_not_said_to_fit(
-    dense: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (row, _) = solved(capsys, dense)[1]["arena"]  # type: ignore[misc]
+def test_what_preparing_may_take_is_not_said_to_fit(dense: str, cli: Cli) -> None:
+    (row, _) = solved(cli, dense)["arena"]
     between = row["head"] + row["tail"] + 16
     assert between < row["bytes"]
-    assert main(["solve", dense, "--capacity", str(between)]) == 5
-    assert "TFLite Micro may take" in capsys.readouterr().out
+    assert "TFLite Micro may take" in cli("solve", dense, "--capacity", between, code=5)
     assert main(["solve", dense, "--capacity", str(row["bytes"])]) == 0
 
 
 @pytest.mark.parametrize("name", ["inception", "mlp", "keyword_spotting", "decoder"])
 def test_the_interpreter_runs_in_the_array_that_is_printed(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: Cli
 ) -> None:
     model, plan, planned = MODELS / f"{name}.tflite", tmp_path / "p.json", tmp_path / "p.tflite"
     assert main(["solve", str(model), "-o", str(plan), "--time-limit", "10"]) in (0, 3)
     capsys.readouterr()
-    assert main(["apply", str(model), str(plan), "-o", str(planned), "--json"]) == 0
-    small, large = json.loads(capsys.readouterr().out)["arena"]
+    small, large = cli.json("apply", model, plan, "-o", planned)["arena"]
     assert (small["pointer"], large["pointer"]) == (4, 8)
     data = planned.read_bytes()
     run = run_model(data, large["bytes"])
     assert (run.head, run.tail) == (large["head"], large["tail"])
-    code, record = solved(capsys, str(model), "--capacity", str(large["bytes"]), "--tail", "64")
-    assert code == 0
+    record = solved(cli, str(model), "--capacity", str(large["bytes"]), "--tail", "64")
     assert record["within"]["needed"] <= large["bytes"]  # type: ignore[index]
 
 
-def test_the_header_has_the_size_of_the_array(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_header_has_the_size_of_the_array(tmp_path: Path, cli: Cli) -> None:
     model, plan, header = str(MODELS / "mlp.tflite"), tmp_path / "p.json", tmp_path / "p.h"
-    assert main(["solve", model, "-o", str(plan), "--json"]) == 0
-    _, large = json.loads(capsys.readouterr().out)["arena"]
+    _, large = cli.json("solve", model, "-o", plan)["arena"]
     assert main(["export", str(plan), model, "--to", "c-header", "-o", str(header)]) == 0
     check = f"static char a[MLP_TENSOR_ARENA_BYTES == {large['bytes']} ? 1 : -1];"
     (tmp_path / "c.c").write_text(f'#include "p.h"\n{check}\nint main(void) {{ return a[0]; }}\n')
@@ -96,24 +89,20 @@ def test_fits_counts_the_tail(dense: str) -> None:
     assert fits(graph, "2KiB")
 
 
-def test_a_kernel_that_is_not_modeled_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_that_is_not_modeled_is_named(tmp_path: Path, cli: Cli) -> None:
     net = TfliteNet()
     net.outputs = [net.op("SignalFramer", [net.input(1, 16)], 1, 16)]
     (tmp_path / "net.tflite").write_bytes(net.bytes())
-    assert main(["solve", str(tmp_path / "net.tflite")]) == 0
-    text = capsys.readouterr().out
+    text = cli("solve", tmp_path / "net.tflite")
     assert "not counted in the tail: what kernels keep for 'SignalFramer'" in text
 
 
-def test_the_option_is_for_models_of_tflite_micro(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_option_is_for_models_of_tflite_micro(tmp_path: Path, cli: Cli) -> None:
     graph = tmp_path / "g.json"
     graph.write_text('{"format": "optsched-graph/1", "name": "g", "ops": [], "buffers": []}')
-    assert main(["solve", str(graph), "--capacity", "9", "--tail", "32"]) == 2
-    assert "--tail is for models of TFLite Micro" in capsys.readouterr().err
+    assert "--tail is for models of TFLite Micro" in cli.error(
+        "solve", graph, "--capacity", "9", "--tail", "32"
+    )
 
 
 def test_all_networks_have_a_tail_without_unknown_kernels() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.commands import Cli
+
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
 
 from optsched import read_graph
-from optsched.cli import main
 from optsched.compare.saving import stock_plan
 from optsched.formats.tflite.graph import arena_head, read_tflite
 from optsched.formats.tflite.model import METADATA_NAME, read_model
@@ -39,9 +40,7 @@ def test_tensors_that_nothing_uses_take_bytes_before_all_others() -> None:
     assert graph.memory_model.endswith("at least 528 bytes, for tensors that nothing uses")
 
 
-def test_the_bytes_before_follow_the_offsets_of_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_bytes_before_follow_the_offsets_of_the_file(tmp_path: Path, cli: Cli) -> None:
     """The last tensor, of 16 bytes, lies at 4,096; other tensors have no offset."""
     net, path = TfliteNet(), tmp_path / "net.tflite"
     net.outputs = [net.dense(net.dense(net.input(1, 5), 7), 3)]
@@ -53,5 +52,4 @@ def test_the_bytes_before_follow_the_offsets_of_the_file(
     own, found = stock_plan(read_graph(path)), tflm_report.arena(path.read_bytes())
     assert own is not None
     assert own.slab == found[0] == 4096 + 16
-    assert main(["solve", str(path)]) == 0
-    assert "arena 4,112 -> 64 bytes" in capsys.readouterr().out
+    assert "arena 4,112 -> 64 bytes" in cli("solve", path)

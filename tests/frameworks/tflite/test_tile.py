@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.commands import Cli, Codes
+
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 pytest.importorskip("flatbuffers", reason="test models need it: make test-frameworks")
 
 import optsched
 from optsched import read_graph
-from optsched.cli.commands import main
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.answers import Asked, open_answer
 from optsched.formats.tflite.graph import read_tflite
@@ -33,23 +34,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(capsys: pytest.CaptureFixture[str], *line: str) -> tuple[int, str, str]:
-    code = main([*line, "--time-limit", "20"] if line[0] == "tile" else list(line))
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err
+def run(cli: Cli, *line: object, code: Codes = 0) -> pytest.CaptureResult[str]:
+    return cli.both(*line, *(("--time-limit", 20) if line[0] == "tile" else ()), code=code)
 
 
-def record(capsys: pytest.CaptureFixture[str], *line: str) -> dict[str, Any]:
-    _, out, _ = run(capsys, *line, "--json")
-    found: dict[str, Any] = json.loads(out)
+def record(cli: Cli, *line: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(cli, *line, "--json", code=None).out)
     return found
 
 
-def test_a_capacity_is_kept_by_the_cheapest_plan(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_capacity_is_kept_by_the_cheapest_plan(model: Path, tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "tiled.tflite"
-    found = record(capsys, "tile", str(model), "--capacity", "110KB", "-o", str(out))
+    found = record(cli, "tile", model, "--capacity", "110KB", "-o", str(out))
     assert found["status"] == "optimal"
     assert found["arena"] == found["head"] + found["tail"] <= 110_000 < found["arena_before"]
     assert 0 < found["extra"] < 0.05
@@ -59,41 +55,35 @@ def test_a_capacity_is_kept_by_the_cheapest_plan(
     # The head that the file's own offsets give, and the tail of its operators and tensors.
     assert read_tflite(out.read_bytes(), "net").graph.ops
     assert arena_tail(read_model(out.read_bytes()), 4).tail <= found["tail"]
-    code, _, err = run(capsys, "tile", str(out))
-    assert code == 2
+    err = run(cli, "tile", out, code=2).err
     assert "the file is tiled already: plan it as it is, or tile its original" in err
 
 
-def test_a_plan_and_its_certificate_are_checked(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_and_its_certificate_are_checked(model: Path, tmp_path: Path, cli: Cli) -> None:
     plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
     line = ("tile", str(model), "--extra", "3%", "-o", plan, "--certificate", proof)
-    code, out, _ = run(capsys, *line)
-    assert code == 0
+    out = run(cli, *line).out
     assert out.startswith("arena ")
     assert "more multiplications against TFLite Micro's own planner; no tiling in rows, " in out
-    code, out, _ = run(capsys, "check", str(model), plan, proof)
-    assert code == 0
+    out = run(cli, "check", model, plan, proof).out
     assert "every row made of the rows that it needs" in out
     assert "proved: no head below" in out
     document = json.loads(Path(plan).read_text())
     document["tiling"]["stages"][0]["bands"] += 1
     Path(plan).write_text(json.dumps(document))
-    assert run(capsys, "check", str(model), plan)[0] == 1
+    run(cli, "check", model, plan, code=1)
     certificate = json.loads(Path(proof).read_text())
     Path(proof).write_text(json.dumps({**certificate, "bound": certificate["bound"] + 16}))
-    run(capsys, *line[:6])
-    code, _, err = run(capsys, "check", str(model), plan, proof)
-    assert code == 1
+    run(cli, *line[:6])
+    err = run(cli, "check", model, plan, proof, code=1).err
     assert "bytes" in err
 
 
 def test_a_front_has_plans_that_do_not_beat_each_other(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, cli: Cli
 ) -> None:
     page = tmp_path / "front.html"
-    found = record(capsys, "tile", str(model), "--points", "5", "--page", str(page))
+    found = record(cli, "tile", model, "--points", "5", "--page", str(page))
     sizes = [point["arena"] for point in found["front"]]
     extras = [point["extra"] for point in found["front"]]
     assert sizes == sorted(sizes, reverse=True)
@@ -101,13 +91,10 @@ def test_a_front_has_plans_that_do_not_beat_each_other(
     assert "The slab after" in page.read_text()
 
 
-def test_a_capacity_that_no_tiling_meets_is_refuted(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_capacity_that_no_tiling_meets_is_refuted(model: Path, tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "tiled.tflite"
     line = ("tile", str(model), "--capacity", "10KB", "--objective", "head", "-o", str(out))
-    code, shown, _ = run(capsys, *line)
-    assert code == 4
+    shown = run(cli, *line, code=4).out
     assert "stands in the way" in shown
     assert not out.exists()
 
@@ -125,54 +112,50 @@ def test_a_capacity_that_no_tiling_meets_is_refuted(
     ],
 )
 def test_questions_that_cannot_be_asked(
-    model: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    model: Path, options: list[str], message: str, cli: Cli
 ) -> None:
     options = [f"{options[0]}={options[1]}", *options[2:]]
-    code, _, err = run(capsys, "tile", str(model), *options)
-    assert code == 2
+    err = run(cli, "tile", model, *options, code=2).err
     assert message in err
 
 
 def test_other_commands_point_to_tiling_where_no_order_needs_less(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    _, shown, _ = run(capsys, "explain", str(model))
-    found = record(capsys, "tile", str(model), "--extra", "5%")
+    shown = run(cli, "explain", model, code=None).out
+    found = record(cli, "tile", model, "--extra", "5%")
     share = found["arena"] / found["arena_before"]
     assert f"no order needs less; optsched tile: {share:.2f} of the arena at" in shown
-    code, shown, _ = run(capsys, "solve", str(model), "--capacity", "110KB")
-    assert code == 4
+    shown = run(cli, "solve", model, "--capacity", "110KB", code=4).out
     assert "optsched tile: 0.5" in shown
     assert "of the arena, which fits 110,000 bytes, at " in shown
-    _, shown, _ = run(capsys, "solve", str(model), "--capacity", "40KB")
+    shown = run(cli, "solve", model, "--capacity", "40KB", code=None).out
     assert "48 bands fits either, proved" in shown
     # Nothing is said where the model fits, and where bands save nothing.
-    _, shown, _ = run(capsys, "solve", str(model), "--capacity", "1MB")
+    shown = run(cli, "solve", model, "--capacity", "1MB", code=None).out
     assert "optsched tile" not in shown
     net = TfliteNet(1, INT8)
     net.outputs = [net.dense(net.input(1, 64, name="x"), 32)]
     dense = tmp_path / "dense.tflite"
     dense.write_bytes(net.bytes())
-    _, shown, _ = run(capsys, "explain", str(dense))
+    shown = run(cli, "explain", dense, code=None).out
     assert "an order with this peak was found" in shown
     assert "optsched tile" not in shown
 
 
-def test_files_that_cannot_be_tiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_cannot_be_tiled(tmp_path: Path, cli: Cli) -> None:
     from tests.support.families.small import diamond
 
     graph = tmp_path / "graph.json"
     optsched.write_graph(diamond(), graph)
-    code, _, err = run(capsys, "tile", str(graph))
-    assert code == 2
+    err = run(cli, "tile", graph, code=2).err
     assert "cannot be tiled: only TFLite Micro takes offsets of rows" in err
     net = TfliteNet(1, INT8)
     x = net.input(2, 8, 4, 2, name="x")
     net.outputs = [net.conv(x, 3)]
     batch = tmp_path / "batch.tflite"
     batch.write_bytes(net.bytes())
-    code, _, err = run(capsys, "tile", str(batch))
-    assert code == 2
+    err = run(cli, "tile", batch, code=2).err
     assert "no op is row-local, so nothing runs in bands" in err
     assert len(err.strip().splitlines()) == 1
 
@@ -221,27 +204,25 @@ def stateful() -> TfliteNet:
     ],
 )
 def test_models_that_cannot_be_tiled_are_refused_and_nothing_is_written(
-    net: Callable[[], TfliteNet], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    net: Callable[[], TfliteNet], message: str, tmp_path: Path, cli: Cli
 ) -> None:
     model = tmp_path / "net.tflite"
     model.write_bytes(net().bytes())
     files = [tmp_path / name for name in ("out.tflite", "proof.json", "page.html")]
     options = zip(("-o", "--certificate", "--page"), map(str, files), strict=True)
-    code, out, err = run(capsys, "tile", str(model), *[x for pair in options for x in pair])
-    assert (code, out, err.count("\n")) == (2, "", 1)
+    out, err = run(cli, "tile", model, *[x for pair in options for x in pair], code=2)
+    assert (out, err.count("\n")) == ("", 1)
     assert message in err
     assert not any(file.exists() for file in files)
     with pytest.raises(OptschedError, match=re.escape(message)):
         optsched.tile(model, time_limit=5)
 
 
-def test_an_open_batch_is_that_in_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_open_batch_is_that_in_the_file(tmp_path: Path, cli: Cli) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter", reason="make test-frameworks")
     model, tiled = tmp_path / "net.tflite", tmp_path / "tiled.tflite"
     model.write_bytes(net_of(signature=(-1, 48, 48, 4)).bytes())
-    found = record(capsys, "tile", str(model), "--objective", "head", "-o", str(tiled))
+    found = record(cli, "tile", model, "--objective", "head", "-o", str(tiled))
     assert found["stages"]
     x = np.random.default_rng(1).integers(-128, 128, (3, 48, 48, 4)).astype(np.int8)
 
@@ -293,12 +274,10 @@ def test_the_function_answers_as_the_command(model: Path) -> None:
     assert result.best.proved
 
 
-def test_a_plan_in_row_bands_is_shown_with_its_model(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_in_row_bands_is_shown_with_its_model(model: Path, tmp_path: Path, cli: Cli) -> None:
     plan, page = str(tmp_path / "plan.json"), str(tmp_path / "page.html")
-    stated = record(capsys, "tile", str(model), "--extra", "3%", "--objective", "head", "-o", plan)
-    shown = record(capsys, "report", str(model), plan, "-o", page, "--time-limit", "5")
+    stated = record(cli, "tile", model, "--extra", "3%", "--objective", "head", "-o", plan)
+    shown = record(cli, "report", model, plan, "-o", page, "--time-limit", "5")
     assert shown["plans"][0]["slab"] <= stated["head"] < shown["plans"][0]["slab"] + 16
     assert shown["among"] == shown["saving"]["among"] == "orders with this tiling"
     assert shown["slab_bound"] <= stated["head"] < shown["saving"]["before"]
@@ -309,13 +288,13 @@ def test_a_plan_in_row_bands_is_shown_with_its_model(
         (["--align", "64"], "no --align for it; --align is about the reading of graphs"),
         ([plan], "a plan in row bands has a graph of its own: show it alone"),
     ):
-        code, out, err = run(capsys, "report", str(model), plan, *option, "-o", page)
-        assert (code, out, err.count("\n")) == (2, "", 1)
+        out, err = run(cli, "report", model, plan, *option, "-o", page, code=2)
+        assert (out, err.count("\n")) == ("", 1)
         assert "a plan in row bands" in err
         assert why in err
     # Where a graph is given, no row maps are there to check it.
     lines = ["compare", str(model), "--plan", f"mine={plan}", "--methods", "lpmf"]
-    _, out, _ = run(capsys, *lines)
+    out = run(cli, *lines, code=None).out
     words = " ".join(out.split())
     assert "a plan in row bands needs the untiled model's file (.tflite), got graph 'net'" in words
     with pytest.raises(UsageError, match=r"got graph 'net'; optsched check takes both files"):

@@ -28,6 +28,7 @@ from optsched.solver.packing_stages import KnownPacking, try_heuristics, try_to_
 from optsched.solver.spill.pack import check_pools
 from optsched.solver.status import Status
 from tests.support.brute import least_slab
+from tests.support.commands import Cli
 from tests.support.packing_instances import with_groups, with_pairs
 
 LIMITS = Limits(seconds=20)
@@ -238,12 +239,11 @@ def test_bad_pools_are_refused() -> None:
         pack(problem, own_pools=["x", "x"], pools=["x"])  # type: ignore[list-item]
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(tmp_path: Path, cli: Cli) -> None:
     path, out = tmp_path / "p.csv", tmp_path / "q.csv"
     path.write_text("id,lower,upper,size,pool\na,0,4,8,fast\nb,2,6,4,\nc,0,6,5,slow\n")
     command = ["pack", str(path), "--json", "-o", str(out)]
-    assert main([*command, "--pool", "fast=8", "--pool", "slow"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(cli(*command, "--pool", "fast=8", "--pool", "slow"))
     assert record["pool"] == {"a": "fast", "b": "slow", "c": "slow"}
     assert (record["slab"], record["spilled"], record["status"]) == (17, ["b"], "optimal")
     assert record["pools"]["slow"] == {
@@ -254,11 +254,9 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "slab_proof": "L1",
     }
     assert out.read_text().splitlines()[0] == "id,lower,upper,size,pool,offset"
-    assert main(["check", str(out)]) == 0
-    assert "slab 17 bytes" in capsys.readouterr().out
+    assert "slab 17 bytes" in cli("check", out)
     # Without capacities nothing is spilled, and each slab is least.
-    assert main(["pack", str(path)]) == 0
-    assert "optimal" in capsys.readouterr().out
+    assert "optimal" in cli("pack", path)
     assert main([*command, "--pool", "fast=12", "--pool", "slow=5"]) == 0
     assert main([*command, "--pool", "fast=7", "--pool", "slow=7"]) == 4
     for bad in (["--pool", "fast=x"], ["--pool", "fast"], ["--pool", "=3"], ["--capacity", "9"]):

@@ -27,6 +27,7 @@ from optsched.solver.pipeline import answer, solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
 from tests.support import brute
+from tests.support.commands import Cli
 from tests.support.families.small import diamond
 from tests.support.generators import PLANNABLE, random_graph
 
@@ -244,12 +245,11 @@ def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
         solve(named, warm_start=plan)
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(tmp_path: Path, cli: Cli) -> None:
     path, out = tmp_path / "g.json", tmp_path / "plan.json"
     write_graph(diamond(), path)
     command = ["solve", str(path), "-o", str(out)]
-    assert main([*command, "--pool", "sram=12", "--pool", "dram", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = cli.json(*command, "--pool", "sram=12", "--pool", "dram")
     assert (record["status"], record["spilled"], record["spilled_bound"]) == ("optimal", ["b"], 6)
     assert (record["required"], record["available"], record["excess"]) == (18, 12, 6)
     assert record["culprits"][0] == {"buffer": "x", "size": 8}
@@ -260,15 +260,12 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "b": "dram",
     }
     assert document["capacities"] == {"sram": 12}
-    assert main(["check", str(path), str(out)]) == 0
-    assert "'sram' 12" in capsys.readouterr().out
+    assert "'sram' 12" in cli("check", path, out)
     assert read_plan(out, diamond()).pools
     out.write_text(json.dumps({**document, "capacities": {"sram": 11}}))
     assert main(["check", str(path), str(out)]) == 1
-    assert main([*command, "--pool", "sram=9", "--pool", "dram=8"]) == 4
-    assert "1 too few, proved" in capsys.readouterr().out
-    assert main([*command, "--pool", "sram=12", "--pool", "dram"]) == 0
-    assert "no order spills fewer" in capsys.readouterr().out
+    assert "1 too few, proved" in cli(*command, "--pool", "sram=9", "--pool", "dram=8", code=4)
+    assert "no order spills fewer" in cli(*command, "--pool", "sram=12", "--pool", "dram")
     for bad in (["--pool", "=3"], ["--pool", "a=x"], ["--pool", "a", "--capacity", "3"]):
         assert main([*command, *bad]) == 2
 
