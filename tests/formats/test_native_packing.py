@@ -20,7 +20,7 @@ from tests.formats.test_minimalloc import AWKWARD
 from tests.support.packing_instances import random_problem
 from tests.support.schemas import schema
 
-COLUMNS = ("start", "end", "size", "alignment", "pin", "keep_apart")
+COLUMNS = ("start", "end", "size", "alignment", "pin", "below", "keep_apart")
 
 
 def is_same(one: PackingTable, other: PackingTable) -> bool:
@@ -134,7 +134,7 @@ DOCUMENT: dict[str, Any] = {
     "capacity": 64,
     "buffers": [
         {"name": "a", "start": 0, "end": 2, "size": 8, "alignment": 4, "pin": 4},
-        {"name": "b", "start": 2, "end": 6, "size": 8, "gaps": [[3, 4], [4, 5, 0, 2]]},
+        {"name": "b", "start": 2, "end": 6, "size": 8, "below": 40, "gaps": [[3, 4], [4, 5, 0, 2]]},
         {"name": "c", "start": 6, "end": 7, "size": 4, "pool": "fast", "offset": 12},
     ],
     "keep_apart": [["a", "c"]],
