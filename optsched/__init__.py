@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from heuristics import register_ordering, register_packing
-    from optsched.api import certify, explain, hunt, recompute, report, tile
+    from optsched.api import certify, explain, hunt, report
     from optsched.capacity import Fit, fits
     from optsched.check.module import check_module
     from optsched.check.packing import check_packing
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from optsched.model.question import Question
     from optsched.model.streams import in_levels, in_streams, with_streams
     from optsched.plugins.inductor.capture.step import capture_step
+    from optsched.rewrites import recompute, tile
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
     from optsched.solver.module import solve_module
     from optsched.solver.module_result import ModuleResult
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
 # bear an interrupt; so `typing` is not imported either.
 _HOME = {
     "heuristics": "register_ordering register_packing",
-    "optsched.api": "certify explain hunt recompute report tile",
+    "optsched.api": "certify explain hunt report",
     "optsched.check.module": "check_module",
     "optsched.check.packing": "check_packing",
     "optsched.check.plan": "check_plan",
@@ -105,6 +106,7 @@ _HOME = {
     "optsched.model.question": "Question",
     "optsched.model.streams": "in_levels in_streams with_streams",
     "optsched.plugins.inductor.capture.step": "capture_step",
+    "optsched.rewrites": "recompute tile",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
     "optsched.solver.module": "solve_module",
     "optsched.solver.module_result": "ModuleResult",

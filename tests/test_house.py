@@ -17,7 +17,7 @@ ALL = (*PRODUCT, "tests", "experiments")
 # Measured, and 1 % for work that is under way.
 MOST_LINES = {
     "heuristics": 3_960,
-    "optsched": 1_145,
+    "optsched": 1_159,
     "optsched/certificate": 1_603,
     "optsched/check": 5_482,
     "optsched/cli": 4_286,
