@@ -18,33 +18,10 @@ from tests.support.commands import Cli
 INSTANCES = Path(__file__).parents[2] / "instances"
 ALEXNET = str(INSTANCES / "inductor" / "alexnet_bs128.bwd.json.gz")
 KEYS = {
-    "method",
-    "versus",
-    "objective",
-    "seed",
-    "found",
-    "saving",
-    "exhausted",
-    "exhausted_scope",
-    "tried",
-    "seconds",
-    "interrupted",
-    "graph",
-    "ops",
-    "edges",
-    "buffers",
-    "value",
-    "rival_value",
-    "score",
-    "optimum",
-    "proved",
-    "proof",
-    "minimal",
-    "plans",
-    "story",
-    "files",
-    "settings",
-    "versions",
+    *("method", "versus", "objective", "seed", "found", "saving", "exhausted"),
+    *("exhausted_scope", "tried", "seconds", "interrupted", "graph", "ops", "edges", "buffers"),
+    *("value", "rival_value", "score", "optimum", "proved", "proof", "minimal", "plans"),
+    *("story", "files", "settings", "versions"),
 }
 QUICK = ["--time-limit", "inf", "--max-tries", "1000"]
 
@@ -65,12 +42,8 @@ def test_a_graph_and_its_plans(
     assert record["score"] >= 1.5
     assert read_graph(out).name == "core.v1" == record["graph"]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "core.v1.dfs.plan.json",
-        "core.v1.html",
-        "core.v1.json",
-        "core.v1.optimum.plan.json",
-        "core.v1.svg",
-        "core.v1.txt",
+        *("core.v1.dfs.plan.json", "core.v1.html", "core.v1.json", "core.v1.optimum.plan.json"),
+        *("core.v1.svg", "core.v1.txt"),
     ]
     for plan, value in (("dfs", record["value"]), ("optimum", record["optimum"])):
         path = str(tmp_path / f"core.v1.{plan}.plan.json")

@@ -1,27 +1,16 @@
-"""HLO text: every rule of XLA's memory model, on texts of a few lines and on what XLA dumped."""
+"""HLO text: every rule of XLA's memory model, on texts of a few lines."""
 
 from __future__ import annotations
-
-import re
-from pathlib import Path
 
 import pytest
 
 from optsched import check_plan, peak_memory, solve
-from optsched.errors import FormatError, PlanError
-from optsched.formats import Source, read_graph, read_plan, read_recorded
+from optsched.formats import Source
 from optsched.formats.hlo.buffer_assignment import read_buffer_assignment
 from optsched.formats.hlo.logical import read_logical_module
-from optsched.formats.hlo.read import read_hlo, read_hlo_module
-from optsched.formats.hlo.shapes import TensorShape, leaves, parse_shape
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
-from optsched.model.module import listed_graph
-from tests.support.commands import Cli
-from tests.support.hlo_text import DUMPS, P, module
-from tests.support.xla_live_ranges import both_live_ranges
-
-LOOP_FREE = ("attention", "branches", "donated", "network", "update")
+from tests.support.hlo_text import P, module
 
 
 def sizes(graph: Graph) -> dict[str, int]:
@@ -353,76 +342,6 @@ def test_asynchronous_ops_hold_what_they_work_on_until_they_are_done() -> None:
     assert reads(graph, "done") == ["start{0}", "start{1}", "start{2}"]
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("f32[3,5]{1,0}", 60),
-        ("f32[]", 4),
-        ("pred[7]", 7),
-        ("c64[2]{0:T(256)}", 2048),
-        ("bf16[<=8,2]", 32 + 2 * 4),
-        ("s4[5]{0}", 5),
-        ("s4[5]{0:E(4)}", 3),
-        ("f32[0,9]", 0),
-        ("(f32[2], (s8[3], token[]), /*index=2*/u64[1])", 19),
-    ],
-)
-def test_bytes_of_shapes(text: str, size: int) -> None:
-    shape, end = parse_shape(text, 0)
-    assert [sum(leaf.size for leaf in leaves(shape)), end] == [size, len(text)]
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("f32[1024,2]{1,0:T(8,128)}", 1024 * 128 * 4),
-        ("f32[2,1024]{0,1:T(8,128)}", 1024 * 128 * 4),
-        ("f32[8,100,100,3]{3,0,2,1:T(8,128)}", 100 * 100 * 8 * 128 * 4),
-        ("bf16[10,130]{1,0:T(8,128)(2,1)}", 16 * 256 * 2),
-        ("pred[3]{0:T(512)(128)(4,1)}", 512),
-        ("s32[]{:T(128)}", 512),
-        ("f32[7]{0:T(8,128)}", 8 * 128 * 4),
-        ("s4[9216,6144]{1,0:T(64,128)(8,1)E(4)}", 9216 * 6144 // 2),
-        ("pred[8,128]{1,0:T(8,128)E(32)}", 4096),
-        ("f32[2,3,5]{2,1,0:T(*,8)}", 2 * 16 * 4),
-        ("f32[5]{0:T(1)L(8)}", 32),
-        ("f32[5]{0:L(8)}", 20),
-        ("f32[100,8]{1,0:T(8)SC(0:40)}", 60 * 8 * 4),
-        ("f32[<=4]{0:M(16)S(1)}", 32),
-        ("f32[0,9]{1,0:T(8,128)}", 0),
-    ],
-)
-def test_layouts_decide_the_bytes_of_arrays(text: str, size: int) -> None:
-    """As XLA's `ShapeUtil::ArraySize` has them: each dimension of the first tile is padded."""
-    shape, end = parse_shape(text, 0)
-    assert isinstance(shape, TensorShape)
-    assert [shape.size, end] == [size, len(text)]
-
-
-@pytest.mark.parametrize(
-    ("layout", "said"),
-    [
-        ("{1,0:Q(3)}", r"unknown attribute 'Q\(3\)'"),
-        ("{1,0:D(D,C)}", r"unknown attribute 'D\(D,C\)'"),
-        ("{1,0:P(f32[2]{0})}", "unknown attribute 'P"),
-        ("{1,0:#(u32)}", r"unknown attribute '#\(u32\)'"),
-        ("{1,0:T(8,128}", "unknown attribute 'T"),
-        ("{1,0:T()}", "T has no number in ''"),
-        ("{1,0:T(0,8)}", "T has no number in '0'"),
-        ("{1,0:S(*)}", "S has no number in '\\*'"),
-        ("{1,0:S(1,2)}", "S takes one number"),
-        ("{1,0:L(0)}", "L must be at least 1"),
-        ("{1,0:SC(0)}", "SC needs a dimension and rising indices"),
-        ("{1}", "does not name each of 2 dimensions once"),
-        ("{1,1}", "does not name each of 2 dimensions once"),
-        ("{x}", "is malformed"),
-    ],
-)
-def test_a_layout_that_is_not_understood_is_refused(layout: str, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
-        parse_shape(f"f32[2,3]{layout}", 0)
-
-
 OFFLOADED = (
     "%a = f32[16]{0} sine(%p)",
     "%ha = f32[16]{0:S(5)} copy(%a)",
@@ -480,57 +399,6 @@ allocation 3: size 64, preallocated-temp:
     assert check_plan(graph, plan).slab == 128
 
 
-def test_an_unscheduled_module_records_no_order(tmp_path: Path) -> None:
-    path = DUMPS / "network-unscheduled.txt"
-    assert read_recorded(path) == {}
-    assert len(read_graph(path).ops) == 30
-
-
-def test_a_schedule_is_the_order_xla() -> None:
-    path = DUMPS / "network-module.txt"
-    assert read_recorded(path) == {"xla": tuple(range(len(read_graph(path).ops)))}
-
-
-@pytest.mark.parametrize("name", LOOP_FREE)
-def test_live_ranges_are_xlas_own(name: str) -> None:
-    graph = read_graph(DUMPS / f"{name}-module.txt")
-    ours, theirs = both_live_ranges(graph, DUMPS / f"{name}-live-range.txt")
-    counted = [b for b, buffer in enumerate(graph.buffers) if not buffer.external]
-    assert len(theirs) == sum(graph.roots[b] == b for b in counted)
-    assert ours == theirs
-
-
-@pytest.mark.parametrize("name", LOOP_FREE)
-def test_xlas_buffer_assignment_is_a_plan_and_ours_is_no_larger(name: str) -> None:
-    graph = read_graph(DUMPS / f"{name}-module.txt").with_inplace()
-    text = (DUMPS / f"{name}-buffer-assignment.txt").read_text()
-    theirs = check_plan(graph, read_plan(DUMPS / f"{name}-buffer-assignment.txt", graph))
-    assert theirs.slab >= int(re.findall(r"size (\d+), preallocated-temp", text)[0])
-    ours = solve(graph, time_limit=10)
-    assert ours.slab is not None
-    assert ours.slab <= theirs.slab
-
-
-def test_check_takes_a_buffer_assignment(cli: Cli) -> None:
-    files = [str(DUMPS / f"branches-{part}.txt") for part in ("module", "buffer-assignment")]
-    assert "slab" in cli("check", *files, "--inplace")
-
-
-@pytest.mark.parametrize(("name", "op"), [("scan", "while"), ("choice", "cond")])
-def test_a_module_that_calls_has_no_plan_but_a_graph(name: str, op: str) -> None:
-    graph = read_graph(DUMPS / f"{name}-module.txt")
-    assert any(buffer.name.endswith(".workspace") for buffer in graph.buffers)
-    with pytest.raises(PlanError, match=rf"has no place for '{op}.*workspace': it is of another"):
-        read_plan(DUMPS / f"{name}-buffer-assignment.txt", graph)
-
-
-def test_scans_bytes_are_those_that_xla_takes() -> None:
-    """All but scalars that a loop or a constant holds: XLA takes 24,736 bytes beside 9,472."""
-    graph = read_graph(DUMPS / "scan-module.txt").with_inplace()
-    peak = peak_memory(graph, tuple(range(len(graph.ops))))
-    assert 0.99 * (24_736 + 9_472) < peak <= 24_736 + 9_472
-
-
 def test_computations_may_stand_behind_their_callers() -> None:
     body, test = BODY.strip().split("\n\n")
     inner = body.replace("custom-call(%v, %w)", "call(%v, %w), to_apply=%later")
@@ -581,15 +449,6 @@ def test_a_body_may_overwrite_the_state_that_it_is_given() -> None:
     called = f"%loop = {state} call(%two), to_apply=%outer"
     graph = module(*lines, called, last, before=f"{test}\n\n{inner}")
     assert sizes(graph)["loop.workspace"] == 64
-
-
-def test_a_module_has_all_that_its_entry_calls() -> None:
-    text = (DUMPS / "scan-module.txt").read_text()
-    found = read_hlo_module(Source(text.encode(), "scan"))
-    assert found.computations == ("region_0.5", "region_2.6", "main.7")
-    (call,) = found.calls
-    assert (call.op, set(call.callees)) == ("while.6", {"region_0.5", "region_2.6"})
-    assert listed_graph(found) == read_hlo(Source(text.encode(), "scan"))
 
 
 def test_a_long_chain_of_calls_is_read() -> None:

@@ -189,7 +189,7 @@ def drawn_cases(seed: int) -> Iterator[tuple[str, Case]]:
 
 def main(count: int = 500, seed: int = 0, *, cases: bool = False, only: str = "") -> int:
     """Compare random models; with `cases` the node tests of the onnx package."""
-    from tests.support.onnx_random import node_cases
+    from tests.support.onnx_nodes import node_cases
 
     restart_with_counter()
     totals, started = Counter[str](), time.perf_counter()

@@ -25,15 +25,9 @@ os.dup2(int(sys.argv[2]), 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 _FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-extensions",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-extensions", "--no-first-run"),
+    *("--hide-scrollbars", "--remote-debugging-pipe"),
 )
 
 

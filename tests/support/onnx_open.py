@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.support.onnx_random import Case
+from tests.support.onnx_nodes import Case
 
 
 def with_open_dimensions(case: Case, seed: int) -> tuple[Case, dict[str, int]]:

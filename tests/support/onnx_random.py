@@ -1,4 +1,4 @@
-"""Random ONNX models that ONNX Runtime runs, and the node tests of the onnx package.
+"""Random ONNX models that ONNX Runtime runs.
 
 A random model is made of ops on values of a few shapes and element types, of node tests between
 them, and of what is odd in real files: results that nothing reads, constants that ops compute,
@@ -8,15 +8,13 @@ outputs that are inputs, weights or each other's names, bodies, functions, nodes
 from __future__ import annotations
 
 import random
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-Case = tuple[str, Any, dict[str, Any]]
-"""Name, ModelProto and inputs by name."""
+from tests.support.onnx_nodes import OPSET, Case, single_cases
+
 KINDS = {
     "FLOAT": np.float32,
     "DOUBLE": np.float64,
@@ -28,62 +26,15 @@ KINDS = {
     "BOOL": np.bool_,
 }
 _UNARY = [
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "Ceil",
-    "Celu",
-    "Cos",
-    "Cosh",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Floor",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "IsNaN",
-    "LeakyRelu",
-    "Log",
-    "LogSoftmax",
-    "Mish",
-    "Neg",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Softmax",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Tan",
-    "Tanh",
-    "ThresholdedRelu",
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh"),
+    *("Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "Identity", "IsNaN"),
+    *("LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu"),
+    *("Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt"),
+    *("Tan", "Tanh", "ThresholdedRelu"),
 ]
 _BINARY = [
-    "Add",
-    "Sub",
-    "Mul",
-    "Div",
-    "Max",
-    "Min",
-    "Pow",
-    "PRelu",
-    "Sum",
-    "Mean",
-    "Mod",
-    "Less",
-    "Greater",
-    "Equal",
+    *("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu", "Sum", "Mean", "Mod", "Less"),
+    *("Greater", "Equal"),
 ]
 _SHAPES = ((48, 64), (64, 48), (4, 16, 48), (32,), (1, 8, 12, 16), (), (3, 5))
 
@@ -94,49 +45,6 @@ class Value(NamedTuple):
     name: str
     kind: str
     shape: tuple[int, ...]
-
-
-@cache
-def node_cases() -> list[Case]:
-    """Return the node tests whose inputs are tensors of numbers, all nodes with names."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = collect_testcases(None)
-    return list(_usable(found))
-
-
-def _usable(found: Any) -> Iterator[Case]:
-    for case in found:
-        if not case.data_sets:
-            continue
-        inputs = case.data_sets[0][0]
-        names = [value.name for value in case.model.graph.input]
-        # Texts are copied when they are given to a session.
-        kinds = [getattr(x, "dtype", np.dtype(object)).kind for x in inputs]
-        if not set(kinds) <= set("biufcV"):
-            continue
-        for number, node in enumerate(case.model.graph.node):
-            node.name = node.name or f"{node.op_type}_{number}"
-        yield case.name, case.model, dict(zip(names, map(np.asarray, inputs), strict=False))
-
-
-@cache
-def _single_cases() -> list[Case]:
-    """Return the node tests of one node of the standard domain, at the operator sets used here."""
-    return [
-        case
-        for case in node_cases()
-        if len(case[1].graph.node) == 1
-        and not case[1].functions
-        and [(x.domain, x.version in (_OPSET, _OPSET - 1)) for x in case[1].opset_import]
-        == [("", True)]
-        and not any(a.g.node or a.graphs for a in case[1].graph.node[0].attribute)
-    ]
-
-
-_OPSET = 22
 
 
 def random_model(seed: int) -> Case:
@@ -271,7 +179,7 @@ class _Model:
             for node in self.nodes:
                 node.name = ""
         graph = helper.make_graph(self.nodes, f"random{self.seed}", given, described, self.weights)
-        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("local", 1)]
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
         made = helper.make_model(graph, opset_imports=opsets, functions=self.functions)
         made.ir_version = 10
         return made
@@ -495,7 +403,7 @@ def _function(m: _Model) -> None:
             helper.make_node("Neg", ["b"], ["c"]),
             helper.make_node("Mul", ["c", "b"], ["d"]),
         ]
-        opsets = [helper.make_opsetid("", _OPSET)]
+        opsets = [helper.make_opsetid("", OPSET)]
         m.functions.append(helper.make_function("local", "twice", ["a"], ["d"], inside, opsets))
     m.put(m.add("twice", v.name, domain="local"), v.kind, v.shape)
 
@@ -543,7 +451,7 @@ def _node_case(m: _Model) -> None:
     """A node test in the model: its inputs are inputs, weights, or made by an op."""
     from onnx import TensorProto
 
-    _, case, data = m.draw.choice(_single_cases())
+    _, case, data = m.draw.choice(single_cases())
     names = {"": ""}
     for value in case.graph.input:
         kind = TensorProto.DataType.Name(value.type.tensor_type.elem_type)
