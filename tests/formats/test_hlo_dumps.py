@@ -1,4 +1,4 @@
-"""What XLA dumped for compiled programs: orders, live ranges and buffer assignments."""
+"""Compiled programs that XLA dumped: orders, live ranges and buffer assignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes and layouts of HLO text: the bytes of arrays, and what is not understood."""
+"""Shapes and layouts of HLO text: the bytes of arrays, and texts that are refused."""
 
 from __future__ import annotations
 

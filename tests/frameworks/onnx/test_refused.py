@@ -1,4 +1,4 @@
-"""Models that are no graph, or damaged: refused in one line that names the fault."""
+"""Malformed and damaged models: each is refused in one line that names the fault."""
 
 from __future__ import annotations
 
