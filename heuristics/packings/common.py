@@ -67,10 +67,12 @@ def place_in_turn(
     for best fit, False for first fit. `times`: expected number of calls; with more calls, compiling
     pays off sooner.
     """
+    if problem.has_limits:
+        sequence = sequence[np.argsort(problem.below[sequence], kind="stable")]
     hollow = (problem.size == 0) | (problem.start == problem.end)
     # Pins first, as nothing can move them; hollow buffers last, as they overlap nothing.
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
-    turn = sequence[np.lexsort((problem.below[sequence], rank))]
+    turn = sequence[np.argsort(rank, kind="stable")]
     if not problem.is_in_range:
         return place_exactly(problem, turn, tightest=tightest)
     ptr, partners = _partners(problem)

@@ -28,12 +28,12 @@ class SortKeys:
     T: densest covered section first. W: longest lifetime, in sections. Z: largest size. A: largest
     area. C: largest sum of the loads of the covered sections. L: earliest start. R: latest end. K:
     buffers live in the densest section first. B: longest lifetime before that section. D: nearest
-    to that section.
+    to that section. In all orders, buffers of low upper limits come first.
     """
 
     def __init__(self, component: Component) -> None:
         first, last = component.sections.first, component.sections.last
-        self.n = len(component)
+        self.n, self.below = len(component), component.problem.below[component.ids]
         length = last - first
         load = component.load
         peak = int(np.argmax(load)) if len(load) else 0
@@ -59,7 +59,8 @@ class SortKeys:
         """Return the buffers in the named order."""
         if name not in self.orders:
             # The last key of `lexsort` counts most, so the letters are reversed.
-            self.orders[name] = np.lexsort([self.table[key] for key in reversed(name)])
+            keys = [self.table[key] for key in reversed(name)]
+            self.orders[name] = np.lexsort([*keys, self.below])
         return self.orders[name]
 
     def rank(self, name: str) -> IntArray:

@@ -21,6 +21,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_ADDRESS
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.selection import select
 from optsched.packing.capacity_search import CapacitySearch
 from optsched.packing.components import make_components
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
@@ -30,6 +31,9 @@ from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 
 OnOffsets = Callable[[IntArray], None]
+
+MOST_LIMITS = 64
+"""Maximum number of upper limits whose buffers are added up before the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,17 @@ def _enumerated(
     return PackingOutcome(found[place], slab, slab, proof, StopReason.PROVED, counters)
 
 
+def _is_too_low(problem: PackingProblem) -> bool:
+    """Return True if buffers that must end at or below some address need more bytes at one step."""
+    if not problem.has_limits:
+        return False
+    ends = np.where(problem.pin >= 0, problem.pin + problem.size, problem.below)
+    limits = np.unique(problem.below[problem.below < MAX_ADDRESS])
+    # Each limit takes a pass over all buffers: of many limits some are looked at.
+    some = limits[:: 1 + len(limits) // MOST_LIMITS].tolist()
+    return any(select(problem, np.flatnonzero(ends <= x)).max_load > x for x in some)
+
+
 class _PackingSolver:
     def __init__(
         self,
@@ -165,6 +180,9 @@ class _PackingSolver:
             self.offsets = np.array(warm_start, np.int64)
             self.slab = self.problem.slab_size(self.offsets)
         self.problem.refuse_clashing_pins()
+        if _is_too_low(self.problem):
+            self.bound = MAX_ADDRESS + 1
+            return
         # The component with the highest bound decides the slab, so it is searched first.
         components = sorted(make_components(self.problem, rules), key=lambda each: -each.bound)
         self.statistics["components"] = len(components)

@@ -205,6 +205,27 @@ def test_identical_buffers_with_different_limits_are_not_exchanged() -> None:
     assert pack(huge, work=1000).offsets.tolist() == [2**40 + 3, 0]
 
 
+def test_too_many_bytes_below_an_address_are_refuted_without_a_search() -> None:
+    numbers = np.random.default_rng(1)
+    start, size = numbers.integers(0, 60, 200), 16 * numbers.integers(1, 500, 200)
+    free = PackingProblem(size=size, start=start, end=start + numbers.integers(1, 12, 200))
+    below = np.where(numbers.random(200) < 0.2, size + 8_000, free.below)
+    problem = replace(free, below=below)
+    low = problem.below < MAX_ADDRESS
+    load = max(int(size[low & (start <= t) & (t < free.end)].sum()) for t in range(60))
+    assert load > below[low].max()
+    outcome = solve_packing(problem, limits=Limits(work=1))
+    assert (outcome.offsets, outcome.bound) == (None, MAX_ADDRESS + 1)
+    # A pinned buffer that ends below the address takes its part of the room.
+    rows = {"size": [4, 4], "start": [0, 0], "end": [1, 1], "below": [MAX_ADDRESS, 7]}
+    pinned = PackingProblem(pin=[2, -1], **rows)
+    assert solve_packing(pinned, limits=Limits(work=1)).bound == MAX_ADDRESS + 1
+    # Where limits leave some room, first fit finds it: it takes the buffers of low limits first.
+    wide = replace(free, below=np.where(low, 40_000 + size, free.below))
+    found = pack(wide, work=1)
+    assert check_packing(wide, found.offsets) < 1.2 * free.max_load
+
+
 def test_a_group_ends_where_each_of_its_members_may() -> None:
     # Member `b` of 2 bytes must start at 3 or below, so the group of 6 bytes ends at 9.
     group = PackingProblem(
