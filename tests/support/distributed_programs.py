@@ -100,6 +100,24 @@ class Gathers(nn.Module):
         return collectives.all_reduce(total, "sum", self.group)
 
 
+class Prefetched(nn.Module):
+    """Weights are gathered while wide branches are computed, without gradients."""
+
+    def __init__(self, group: Any, size: int, count: int = 3) -> None:
+        super().__init__()
+        self.group, self.size = group.group_name, size
+        self.shards = nn.ParameterList(torch.randn(32 // size, 32) / 8 for _ in range(count))
+        self.branches = nn.ModuleList(Branches() for _ in range(count))
+
+    def forward(self, x: Any) -> Any:
+        ops = torch.ops._c10d_functional
+        for shard, branches in zip(self.shards, self.branches, strict=True):
+            weight = ops.all_gather_into_tensor(shard, self.size, self.group)
+            parts = branches(x)
+            x = x + parts @ ops.wait_tensor(weight)
+        return x
+
+
 def _gathered_again(context: Any, op: Any, *args: Any, **how: Any) -> CheckpointPolicy:
     ops = torch.ops._c10d_functional
     if op in (ops.all_gather_into_tensor.default, ops.wait_tensor.default):
@@ -217,6 +235,7 @@ STUDIED: dict[str, Callable[[Any], nn.Module]] = {
     "fully_sharded": _fully_sharded,
     "replicated": _replicated,
     "averaged": lambda mesh: Averaged(256),
+    "prefetched": lambda mesh: Prefetched(mesh.get_group(), mesh.size()),
 }
 """These, and larger ones; FSDP2 and DDP run their collectives between the compiled graphs."""
 BREAKS = ("fully_sharded", "replicated")
@@ -225,7 +244,7 @@ REDUCED_OUTSIDE = ("replicated",)
 """Programs whose gradients a C++ hook reduces, which needs ranks that exist."""
 SAME_ROWS = ("parallel", "attention", "sequence")
 """Programs that are given the same rows on every process."""
-WITHOUT_GRADIENTS = ("gathers",)
+WITHOUT_GRADIENTS = ("gathers", "prefetched")
 """Programs whose collectives have no gradient."""
 
 
