@@ -31,10 +31,10 @@ MOST_LINES = {
     "optsched/model": 9_333,
     "optsched/ordering": 9_470,
     "optsched/packing": 4_000,
-    "optsched/plugins": 12_088,
+    "optsched/plugins": 12_241,
     "optsched/reports": 5_927,
     "optsched/runtime": 3_620,
-    "optsched/solver": 13_681,
+    "optsched/solver": 13_758,
     "optsched/store": 2_695,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

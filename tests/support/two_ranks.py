@@ -96,7 +96,7 @@ def run(rank: int, case: str) -> dict[str, Any]:
 @contextmanager
 def late() -> Iterator[None]:
     """Have this rank choose as slowly as for a step of many nodes."""
-    choose = step_plan.choose_points
+    choose = step_plan.choose_closely
 
     def choose_late(*how: Any) -> Any:
         time.sleep(LATE)
@@ -104,7 +104,7 @@ def late() -> Iterator[None]:
 
     with (
         mock.patch.object(step_plan, "search_wall", return_value=LATE),
-        mock.patch.object(step_plan, "choose_points", choose_late),
+        mock.patch.object(step_plan, "choose_closely", choose_late),
     ):
         yield
 

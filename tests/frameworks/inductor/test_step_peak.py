@@ -20,7 +20,7 @@ from torch._inductor.utils import fresh_cache  # noqa: E402
 
 from optsched import plugins  # noqa: E402
 from optsched.plugins.inductor import options  # noqa: E402
-from optsched.plugins.inductor.recompute import step_plan  # noqa: E402
+from optsched.plugins.inductor.recompute.step_front import SplitFront  # noqa: E402
 from optsched.plugins.inductor.sizes.meter import missing_counter  # noqa: E402
 from tests.support.compiled_memory import QUICK_KERNELS  # noqa: E402
 
@@ -91,7 +91,7 @@ def test_an_impossible_step_is_refused_once_it_is_measured(peak: int) -> None:
     with (
         config.patch(QUICK_KERNELS),
         functorch_config.patch(enable_autograd_cache=False),
-        mock.patch.object(step_plan, "split_points", side_effect=AssertionError),
+        mock.patch.object(SplitFront, "fill", side_effect=AssertionError),
     ):
         regions = [torch.compile(x, options=options(peak=peak, time_limit=1)) for x in blocks]
         # What these ops save is held beside the calls, and each block alone fits the larger peak.

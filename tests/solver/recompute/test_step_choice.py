@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 
-from optsched.solver.recompute.step_choice import Moment, RegionPoint, StepProblem, choose_points
+from optsched.solver.recompute.step_choice import (
+    MOST_GAPS,
+    Moment,
+    RegionPoint,
+    StepProblem,
+    choose_closely,
+    choose_points,
+    room,
+)
 
 
 def drawn(seed: int) -> StepProblem:
@@ -62,3 +71,72 @@ def test_what_waits_counts_once_for_each_call() -> None:
     assert (found.points, found.peak, found.extra) == ((1, 0), 23, 10)
     assert choose_points(step, 43).points == (0, 0)
     assert choose_points(step, 22).bound is None
+
+
+def sought(seed: int) -> tuple[int, int]:
+    """Return what splits on demand save of the extra cost, and what all splits would save."""
+    draw, step = random.Random(seed), drawn(seed)
+    every = []
+    for _ in step.fronts:
+        size, cost = draw.randint(5, 30), draw.randint(3, 40)
+        rows = [
+            RegionPoint(cost * (size - k) ** 2 // size, k, 40, 80 - k * k // size)
+            for k in range(size + 1)
+        ]
+        every.append(rows)
+    known = [[rows[-1], rows[len(rows) // 2], rows[0]] for rows in every]
+    dense, sparse = replace(step, fronts=every), replace(step, fronts=known)
+
+    def within(region: int, most: RegionPoint) -> list[RegionPoint]:
+        nonlocal count
+        count += 1
+        rows = [x for x in every[region] if all(map(int.__le__, x[1:], most[1:]))]
+        return [min(rows)] if rows else []
+
+    saved = possible = 0
+    least = choose_points(dense, None).least
+    for peak in (None, least, least + 7, least + 20, step.most):
+        count = 0
+        before, best = choose_points(sparse, peak), choose_points(dense, peak)
+        found, after = choose_closely(sparse, peak, within)
+        assert count <= MOST_GAPS
+        assert all({*a} <= {*b} for a, b in zip(found.fronts, every, strict=True))
+        assert found.peak(after.points) == after.peak
+        assert best.least <= after.least <= before.least
+        if before.bound is not None and peak is not None:
+            assert best.extra <= after.extra <= before.extra
+            saved += before.extra - after.extra
+            possible += before.extra - best.extra
+    return saved, possible
+
+
+def test_splits_are_sought_where_the_choice_wants_them() -> None:
+    """With three of the splits of each region, and the others on demand."""
+    rows = [sought(seed) for seed in range(20)]
+    assert sum(saved for saved, _ in rows) > 0.8 * sum(possible for _, possible in rows) > 0
+
+
+def test_splits_of_fewer_bytes_are_sought_where_no_choice_fits() -> None:
+    front = [RegionPoint(0, 90, 100, 100), RegionPoint(9, 60, 100, 80)]
+    step = StepProblem([front], [1], [Moment(0, (), (0, True)), Moment(10, ((0, 1),))])
+
+    def within(_: int, most: RegionPoint) -> list[RegionPoint]:
+        made = RegionPoint(20, most.saved, 100, most.backward)
+        return [made] if min(made.backward, made.saved) >= 55 else []
+
+    for peak in (None, 50):
+        _, choice = choose_closely(step, peak, within)
+        assert 65 <= choice.least < 72
+        assert (choice.bound is None) == (peak == 50)
+    _, choice = choose_closely(step, 75, within)
+    assert choice.peak <= 75
+
+
+def test_room_is_what_the_others_leave() -> None:
+    front = [RegionPoint(0, 10, 15, 20), RegionPoint(5, 0, 15, 20)]
+    moments = [Moment(3, ((0, 2),), (1, True)), Moment(0, (), (0, False)), Moment(9, ((1, 1),))]
+    step = StepProblem([front, front], [2, 1], moments)
+    # 43 bytes while two calls of region 0 wait: each may save 3 more of 50.
+    assert room(step, (0, 0), 0, 50) == RegionPoint(0, 13, 50, step.most)
+    assert room(step, (0, 0), 1, 50) == RegionPoint(0, 41, step.most, 27)
+    assert room(step, (0, 0), 0, 41) == RegionPoint(0, 9, 41, step.most)

@@ -47,12 +47,12 @@ from optsched.plugins.inductor.recompute.ranks import (
 )
 from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock, search_wall
+from optsched.plugins.inductor.recompute.step_front import SplitFront
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
 from optsched.plugins.inductor.recompute.step_points import (
     Chosen,
     least_point,
     least_record,
-    split_points,
     take_chosen,
 )
 from optsched.plugins.inductor.regions import Region, set_region
@@ -160,7 +160,10 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 return _Work(found, (self.peak,) * 2, 0)
             limits = (step.settings.peak,) * 2
             if self.ask == LEAST:
-                least = least_point(split_points(step))
+                front = SplitFront(step, part=1.0)
+                front.fill()
+                front.lower()
+                least = least_point(front.points)
                 limits = least.limits
                 found = take_chosen(least, name, copy.deepcopy(step.joint), inputs, how)
                 found = found._replace(record=least_record(step, least, found.record))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.least_bytes import LeastBytes
+from optsched.plugins.inductor.recompute.step_front import SplitFront
 from optsched.plugins.inductor.recompute.step_points import SplitPoint
 from optsched.plugins.inductor.running.step_calls import Span
 from optsched.solver.recompute.step_choice import Moment, StepProblem
@@ -43,10 +44,18 @@ class CompiledRegion:
     """The split that is compiled."""
     kept: frozenset[str]
     """Inputs that the first split saves: they count as live for every split."""
+    front: SplitFront | None = None
+    """Further splits; None before a choice."""
     points: Sequence[SplitPoint] = ()
-    """PyTorch's default split is the first one."""
+    """Splits of the front. PyTorch's default one is the first."""
     owned: set[str] = field(default_factory=set)
     """Inputs that a backward call was seen to own."""
+
+    def note_planned(self, is_backward: bool, planned: int) -> None:
+        """Note the planned peak of a graph of the compiled split."""
+        name = "backward" if is_backward else "forward"
+        figures = self.point.figures._replace(**{name: planned})
+        self.point = self.point._replace(figures=figures)
 
 
 class _Beside(NamedTuple):
@@ -71,6 +80,9 @@ class MeasuredSteps:
         """Note the bytes beside the calls of a measured step."""
         rows = []
         for span in spans:
+            if span.running is not None:
+                key, is_backward = span.running
+                self.regions[key].note_planned(is_backward, span.planned)
             waiting = [(self.regions[key].point, n) for key, n in span.waiting]
             most = span.most - span.planned - sum(n * x.figures.saved for x, n in waiting)
             if span.running is not None:

@@ -41,6 +41,7 @@ from optsched.plugins.inductor.recompute.step_file import (
     read_splits,
     write_splits,
 )
+from optsched.plugins.inductor.recompute.step_front import SplitFront
 from optsched.plugins.inductor.recompute.step_measured import (
     CompiledRegion,
     MeasuredSteps,
@@ -48,13 +49,13 @@ from optsched.plugins.inductor.recompute.step_measured import (
     calls_of,
     shape_of,
 )
-from optsched.plugins.inductor.recompute.step_points import Chosen, SplitPoint, split_points
+from optsched.plugins.inductor.recompute.step_points import Chosen, SplitPoint
 from optsched.plugins.inductor.recompute.step_team import StepTeam
 from optsched.plugins.inductor.running.step_calls import Span, StepWatch
 from optsched.plugins.records import note_step
 from optsched.runtime.clock import counted_seconds
 from optsched.runtime.text import counted
-from optsched.solver.recompute.step_choice import RegionPoint, StepChoice, choose_points, room
+from optsched.solver.recompute.step_choice import RegionPoint, StepChoice, choose_closely, room
 
 MOST_CHOICES = 3
 """Most choices for one step, each followed by a measured step."""
@@ -265,20 +266,20 @@ class StepPlan:
         """Choose a split of each region that was measured."""
         keys = [*self.measured.calls]
         for key in keys:
-            region = self.measured.regions[key]
-            # The inputs of a first call are live before the step is counted.
-            # Only ranks that choose get here, and these have planned all of their regions.
-            assert region.step is not None
-            given = region.step.joint.graph.find_nodes(op="placeholder")
-            kept = region.kept if key in self.measured.late else {node.name for node in given}
-            # Another graph is compiled now, and tensors of two fake modes cannot meet.
-            with unset_fake_temporarily():
-                region.points = region.points or split_points(region.step, region.owned, kept)
+            self._fill(key)
         problem = self.measured.problem(keys)
         if self.settings.ask and self.settings.ask != LEAST:
             self._asked = share_of(self.settings.ask, problem.peak((0,) * len(keys)))
         self._choices, self._held = self._choices + 1, 0
-        self._choice = choice = choose_points(problem, self._asked)
+
+        def within(r: int, most: RegionPoint) -> list[RegionPoint]:
+            front = self.measured.regions[keys[r]].front
+            # Another graph is compiled now, and tensors of two fake modes cannot meet.
+            with unset_fake_temporarily():
+                return [] if front is None else front.within(most)
+
+        problem, choice = choose_closely(problem, self._asked, within)
+        self._choice = choice
         self._fullest = self.measured.fullest(problem, keys, choice.points)
         for r, (key, i) in enumerate(zip(keys, choice.points, strict=True)):
             region = self.measured.regions[key]
@@ -289,6 +290,21 @@ class StepPlan:
             limits = max(figures.forward, may.forward), max(figures.backward, may.backward)
             self.chosen[key] = Chosen(region.point, limits)
         write_splits(self.settings, self.chosen, choice.peak)
+
+    def _fill(self, key: str) -> None:
+        """Find the splits of a region, if they are not known."""
+        region = self.measured.regions[key]
+        if region.points:
+            return
+        # Only ranks that choose get here, and these have planned all of their regions.
+        assert region.step is not None
+        # The inputs of a first call are live before the step is counted.
+        given = region.step.joint.graph.find_nodes(op="placeholder")
+        kept = region.kept if key in self.measured.late else {node.name for node in given}
+        with unset_fake_temporarily():
+            front = SplitFront(region.step, region.owned, kept)
+            front.fill(region.point)
+        region.front, region.points = front, front.points
 
     def _note(self) -> None:
         """Put the line on the step among the records."""

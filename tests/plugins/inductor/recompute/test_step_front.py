@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 from optsched import Graph, GraphBuilder
 from optsched.check.runs import check_runs
 from optsched.model.training import find_loss
-from optsched.plugins.inductor.recompute.step_points import _held, _undominated, with_hold
+from optsched.plugins.inductor.recompute.step_front import _held, _undominated, with_hold
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.solve import Planner
