@@ -1,10 +1,10 @@
 """Upper limits of addresses: "buffer x ends at or below byte A".
 
-In a graph, a pinned buffer without bytes is a *mark*. It takes no room, and a buffer that is kept
-apart from it ends at or below its offset, whichever pool the buffer lies in. Marks are plain data
-of the graph: digests, files and copies of it carry them as they carry pins and pairs, and every
-rule that pairs switch off is off for limits, too. An output with a limit is not written in place,
-since pairs forbid that.
+In a graph, a pinned input without bytes that no op uses is a *mark*. It takes no room, and a buffer
+that is kept apart from it ends at or below its offset, whichever pool the buffer lies in. Marks are
+plain data of the graph: digests, files and copies of it carry them as they carry pins and pairs,
+and every rule that pairs switch off is off for limits, too. An output with a limit is not written
+in place, since pairs forbid that.
 
 In a packing problem, limits are the column `below`. Pushing a packing down keeps them, so bounds
 and searches that rely on packings pushed down stay valid, and a bound without limits is one with
@@ -37,8 +37,8 @@ def upper_limits(graph: Graph) -> IntArray:
         return found
     mark = found.copy()
     for b in np.flatnonzero(graph.arrays.size == 0).tolist():
-        buffer = graph.buffers[b]
-        if buffer.pin is not None and not buffer.size:
+        buffer, is_live = graph.buffers[b], graph.kept[b] or len(graph.arrays.user.row(b))
+        if buffer.input is not None and buffer.pin is not None and not (buffer.size or is_live):
             mark[b] = buffer.pin
     pairs = np.array(graph.keep_apart, np.int64)
     for one, other in (pairs.T, pairs.T[::-1]):
@@ -58,7 +58,7 @@ def limited(graph: Graph, below: Mapping[str, int | str | SupportsIndex]) -> Gra
     """Return the graph with upper limits in bytes by name of buffer; a view names its root.
 
     Raise `UsageError` if a name is unknown, and `GraphError` if a buffer lies outside the slab or
-    cannot end that low.
+    cannot end that low, alone or with others of one op.
     """
     buffers, pairs, taken = list(graph.buffers), list(graph.keep_apart), set(graph.buffer_ids)
     marks: dict[tuple[str, int], int] = {}
@@ -76,13 +76,31 @@ def limited(graph: Graph, below: Mapping[str, int | str | SupportsIndex]) -> Gra
             buffers.append(replace(mark, pool=buffer.pool, pin=limit))
         pairs.append((b, marks[buffer.pool, limit]))
     tied = {b for b, _ in pairs}
-    return replace(
+    made = replace(
         graph,
         buffers=tuple(buffers),
         keep_apart=tuple(pairs),
         # What pairs keep apart is not written in place.
         inplace=tuple(pair for pair in graph.inplace if pair[1] not in tied),
     )
+    _refuse_full(made)
+    return made
+
+
+def _refuse_full(graph: Graph) -> None:
+    """Raise `GraphError` if an op needs more bytes below an address than there are.
+
+    Buffers that one op needs are live together in every order.
+    """
+    limits = upper_limits(graph).tolist()
+    for op in graph.ops:
+        needed = {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
+        for b in (b for b in needed if limits[b] < MAX_ADDRESS):
+            pool, limit = graph.buffers[b].pool, limits[b]
+            low = [x for x in needed if limits[x] <= limit and graph.buffers[x].pool == pool]
+            total = sum(graph.buffers[x].size for x in low)
+            if total > limit:
+                raise GraphError(f"op {op.name!r} needs {total} bytes that end at or below {limit}")
 
 
 def limited_packing(problem: Problem, below: Mapping[str, int | str | SupportsIndex]) -> Problem:

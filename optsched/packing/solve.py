@@ -145,15 +145,20 @@ def _enumerated(
     return PackingOutcome(found[place], slab, slab, proof, StopReason.PROVED, counters)
 
 
-def _is_too_low(problem: PackingProblem) -> bool:
-    """Return True if buffers that must end at or below some address need more bytes at one step."""
+def overfull(problem: PackingProblem) -> tuple[int, int] | None:
+    """Return an address and more bytes than it that must end there or below at one step, or None.
+
+    Of many upper limits, :data:`MOST_LIMITS` are looked at.
+    """
     if not problem.has_limits:
-        return False
+        return None
     ends = np.where(problem.pin >= 0, problem.pin + problem.size, problem.below)
     limits = np.unique(problem.below[problem.below < MAX_ADDRESS])
-    # Each limit takes a pass over all buffers: of many limits some are looked at.
-    some = limits[:: 1 + len(limits) // MOST_LIMITS].tolist()
-    return any(select(problem, np.flatnonzero(ends <= x)).max_load > x for x in some)
+    for limit in limits[:: 1 + len(limits) // MOST_LIMITS].tolist():
+        load = select(problem, np.flatnonzero(ends <= limit)).max_load
+        if load > limit:
+            return limit, load
+    return None
 
 
 class _PackingSolver:
@@ -180,7 +185,7 @@ class _PackingSolver:
             self.offsets = np.array(warm_start, np.int64)
             self.slab = self.problem.slab_size(self.offsets)
         self.problem.refuse_clashing_pins()
-        if _is_too_low(self.problem):
+        if overfull(self.problem) is not None:
             self.bound = MAX_ADDRESS + 1
             return
         # The component with the highest bound decides the slab, so it is searched first.

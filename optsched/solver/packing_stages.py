@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from heuristics import OWN_PACKINGS
 from heuristics.portfolio import MANY_BUFFERS, packing_turn, packings_left_out
@@ -47,11 +48,22 @@ def pack_slab(
     result = known.result()
     # Above the address space: no plan can be written down.
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
-        missed = "misses an upper limit or " if problem.has_limits else ""
-        raise GraphError(f"{problem.name}: every packing {missed}takes more than 2**63 - 1 bytes")
+        _refuse(part)
     # Lifted back, so that the offsets are those of the caller's buffers.
     own = None if result.offsets is None else reduced.lift([result.offsets])
     return replace(result, offsets=own, problem=problem, reserved=tuple(reserved))
+
+
+def _refuse(problem: PackingProblem) -> NoReturn:
+    """Raise `GraphError` for a problem that has no packing."""
+    from optsched.packing.solve import overfull
+
+    full, missed = overfull(problem), "misses an upper limit or " if problem.has_limits else ""
+    if full is not None:
+        limit, load = full
+        text = f"{load} bytes of one step must end at or below {limit}"
+        raise GraphError(f"{problem.name}: {text}")
+    raise GraphError(f"{problem.name}: every packing {missed}takes more than 2**63 - 1 bytes")
 
 
 def try_to_fit(

@@ -35,11 +35,13 @@ from optsched.model.limits import limited, limited_packing, parse_limits, upper_
 from optsched.model.liveness import live_ranges
 from optsched.model.packing_problem import Gap
 from optsched.model.reserved import Region
+from optsched.model.streams import with_streams
 from optsched.packing import solve_packing
 from optsched.packing.rules import Rules
 from optsched.runtime.limits import Limits
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.spill.pooled import PooledProblem
+from optsched.solver.status import Status
 
 Row = tuple[int, int, int, int, int]
 """Start, end, size, alignment and limit of a buffer."""
@@ -197,7 +199,7 @@ def test_identical_buffers_with_different_limits_are_not_exchanged() -> None:
     assert (found.slab, found.slab_bound) == (20, 20)
     assert found.offsets[3] == 0
     assert found.offsets[2] == 4
-    with pytest.raises(GraphError, match="every packing misses an upper limit"):
+    with pytest.raises(GraphError, match="12 bytes of one step must end at or below 8"):
         pack(limited_packing(problem, {"b0": 8}), work=100_000)
     # Sizes beyond the search: first fit alone, but no wrong claim.
     sizes, below = [2**60 + 1, 2**40 + 3], [2**61, 2**41]
@@ -293,8 +295,8 @@ def least_slab(graph: Graph, limits: dict[str, int]) -> int | None:
      ("milp", ("",)), ("heuristics", ("",))],
 )  # fmt: skip
 def test_plans_are_the_best_that_keep_all_limits(engine: str, pools: Sequence[str]) -> None:
-    none = 0
-    for seed in range(40):
+    none = refused = 0
+    for seed in range(60):
         numbers = random.Random(seed)
         graph = random_graph(numbers, pools)
         limits = {
@@ -302,7 +304,15 @@ def test_plans_are_the_best_that_keep_all_limits(engine: str, pools: Sequence[st
             for buffer in graph.buffers
             if numbers.random() < 0.5
         }
-        least, kept = least_slab(graph, limits), limited(graph, limits)
+        least = least_slab(graph, limits)
+        try:
+            kept = limited(graph, limits)
+        except GraphError:
+            # The buffers of one op do not fit.
+            refused += 1
+            if least is not None:
+                raise
+            continue
         if least is None:
             none += 1
             if engine == "auto":
@@ -313,7 +323,10 @@ def test_plans_are_the_best_that_keep_all_limits(engine: str, pools: Sequence[st
                 assert solve(kept, engine=engine, time_limit=20).plan is None
             continue
         result = solve(kept, engine=engine, time_limit=20)
-        assert result.plan is not None
+        if result.plan is None:
+            # These two pack by heuristics alone.
+            assert engine in ("milp", "heuristics")
+            continue
         assert result.slab_bound <= least <= result.slab
         assert engine in ("milp", "heuristics") or result.slab == least, seed
         assert engine != "auto" or result.slab_bound == least, seed
@@ -321,7 +334,7 @@ def test_plans_are_the_best_that_keep_all_limits(engine: str, pools: Sequence[st
         for name, limit in limits.items():
             at = result.plan.offsets[kept.buffer_ids[name]]
             assert at is None or at + kept.buffer(name).size <= limit
-    assert none
+    assert none + refused > 5
 
 
 def fork() -> Graph:
@@ -332,6 +345,25 @@ def fork() -> Graph:
     build.op("join", reads=["b", "c"], writes={"y": 1})
     build.output("y")
     return build.build()
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_limits_that_no_order_can_keep_are_refused_after_all_orders(streams: int) -> None:
+    build = GraphBuilder("held")
+    build.op("p", writes={"a": 5})
+    build.op("q", control=["p"], writes={"b": 5})
+    build.op("r", reads=["a"], control=["q"])
+    build.op("s", reads=["b"])
+    build.op("t", writes={"c": 1})
+    graph = build.build()
+    # No op needs `a` and `b`, but `a` waits for `r` while `q` makes `b`.
+    kept = MemoryModel(below={"a": 6, "b": 6}).apply(graph)
+    kept = with_streams(kept, [f"s{v % streams}" for v in range(5)])
+    with pytest.raises(GraphError, match="or miss an upper limit in every order"):
+        solve(kept, time_limit=20)
+    with pytest.raises(GraphError, match="or miss an upper limit in every order"):
+        solve(kept, objective="peak", time_limit=20)
+    assert solve(kept, capacity=9, time_limit=20).status is Status.INFEASIBLE
 
 
 def test_limits_are_data_of_the_graph_and_of_its_scope(tmp_path: Path) -> None:
@@ -406,6 +438,7 @@ def test_views_name_their_root_and_outputs_with_limits_are_not_written_in_place(
         ({"c": 4}, "buffer 'c' of 5 bytes does not fit below 4"),
         ({"c": "x"}, "'x' is not a number of bytes"),
         ({"c": 2**63}, "upper limit of 'c' must be at most"),
+        ({"a": 9, "b": 9}, "op 'sum' needs 10 bytes that end at or below 9"),
     ],
 )
 def test_limits_that_no_graph_can_have(below: dict[str, int | str], message: str) -> None:
@@ -472,7 +505,7 @@ def test_the_commands_keep_and_check_limits(
         (["--pool", "fast=99"], "pools and upper limits exclude each other"),
         (["--capacity", "4"], "--below b=4 has no effect"),
         (["--align", "8"], "'b' of 8 bytes does not fit below 4"),
-        (["--reserve", "0:4"], "every packing misses an upper limit"),
+        (["--reserve", "0:4"], "8 bytes of one step must end at or below 4"),
         (["--below", "z=9"], "buffer 'z' is not in 't'"),
     ):
         assert main(["pack", str(table), "--below", "b=4", *more]) == 2

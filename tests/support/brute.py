@@ -411,7 +411,9 @@ def _things_in_pool(
 def limit_of(graph: Graph, b: int) -> int:
     """Return the lowest offset of a mark that a buffer is kept apart from: where it must end."""
     others = [x for pair in graph.keep_apart if b in pair for x in pair if x != b]
-    marks = [graph.buffers[x].pin for x in others if not graph.buffers[x].size]
+    used = {x for op in graph.ops for x in (*op.reads, *op.uses)}
+    used |= {x for x in others if graph.kept[x] or graph.buffers[x].input is None}
+    marks = [graph.buffers[x].pin for x in others if not graph.buffers[x].size and x not in used]
     return min((pin for pin in marks if pin is not None), default=2**62)
 
 

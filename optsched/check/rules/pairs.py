@@ -1,7 +1,7 @@
 """Rule: buffers that must be kept apart share no byte, even if they are never live together.
 
-A pinned buffer without bytes is a mark: buffers kept apart from it end at or below its offset,
-whichever pool they lie in.
+A pinned input without bytes that is never live is a mark: buffers kept apart from it end at or
+below its offset, whichever pool they lie in.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def check(facts: PlanFacts) -> None:
     check_pairs(inside, facts.filled, [buffer.name for buffer in buffers])
     for pair in facts.graph.keep_apart:
         for b, mark in (pair, pair[::-1]):
-            limit = None if buffers[mark].size else buffers[mark].pin
-            if limit is not None and b in facts.placed:
+            limit = buffers[mark].pin
+            if limit is None or buffers[mark].size or buffers[mark].input is None:
+                continue
+            if mark not in facts.spans and b in facts.placed:
                 check_limit(buffers[b].name, facts.placed[b] + buffers[b].size, limit)
 
 
