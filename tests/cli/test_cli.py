@@ -44,13 +44,6 @@ def inplace_graph(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.fixture
-def graph(tmp_path: Path) -> str:
-    path = tmp_path / "diamond.json"
-    write_graph(diamond(), path)
-    return str(path)
-
-
 def test_solve_json_has_the_stable_keys(graph: str, tmp_path: Path, cli: Cli) -> None:
     plan = tmp_path / "plan.json"
     printed = cli.both("solve", graph, "--json", "-o", plan)

@@ -26,13 +26,6 @@ ROW_KEYS = {
 }
 
 
-@pytest.fixture
-def graph(tmp_path: Path) -> str:
-    path = tmp_path / "diamond.json"
-    write_graph(diamond(), path)
-    return str(path)
-
-
 def test_compare_json_rows(graph: str, cli: Cli) -> None:
     record = cli.json("compare", graph)
     assert {row["kind"] for row in record["rows"]} == {"order", "packing", "plan"}

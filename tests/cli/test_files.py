@@ -17,16 +17,9 @@ from optsched.formats import write_graph
 from optsched.formats.source import parse_json
 from optsched.model.builder import GraphBuilder
 from tests.support.commands import Cli
-from tests.support.families.small import chain, diamond
+from tests.support.families.small import chain
 
 posix = pytest.mark.skipif(os.name != "posix", reason="uses links, pipes or shells of POSIX")
-
-
-@pytest.fixture
-def graph(tmp_path: Path) -> str:
-    path = tmp_path / "diamond.json"
-    write_graph(diamond(), path)
-    return str(path)
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
+from operator import delitem, getitem, setitem
 from typing import Any
 
 import numpy as np
@@ -139,28 +141,16 @@ PLAN: dict[str, Any] = {
 }
 
 
-def put(*path: Any) -> Callable[[dict[str, Any]], None]:
+def put(*path: Any) -> Callable[[Any], None]:
     """Return an edit that sets the value at a path."""
     *place, key, value = path
-
-    def edit(document: Any) -> None:
-        for step in place:
-            document = document[step]
-        document[key] = value
-
-    return edit
+    return lambda document: setitem(reduce(getitem, place, document), key, value)
 
 
-def drop(*path: Any) -> Callable[[dict[str, Any]], None]:
+def drop(*path: Any) -> Callable[[Any], None]:
     """Return an edit that removes what is at a path."""
     *place, key = path
-
-    def edit(document: Any) -> None:
-        for step in place:
-            document = document[step]
-        del document[key]
-
-    return edit
+    return lambda document: delitem(reduce(getitem, place, document), key)
 
 
 # What a schema can see: refused by schema and reader alike, the reader naming place and value.

@@ -103,7 +103,7 @@ def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: f
 
 def compare(row: Row, graph: Graph, seconds: float) -> None:
     """Solve a graph, and note what is not as the oracle says."""
-    peak, slab = brute.least_peak(graph), least_slab(graph)
+    peak, slab = brute.least_peak(graph), brute.least_slab_of(graph)
     try:
         result = solve(graph, objective=row.objective, limits=Limits(seconds=seconds))
     except GraphError:
@@ -122,14 +122,6 @@ def compare(row: Row, graph: Graph, seconds: float) -> None:
     row.above += slab > peak
     row.proved += result.status is Status.OPTIMAL
     row.reached += (result.slab if row.objective is Objective.SLAB else result.peak) == least
-
-
-def least_slab(graph: Graph) -> int | None:
-    """Least slab over all orders and offsets; None where pins clash in every order."""
-    if graph.in_place:
-        return brute.least_joint_inplace(graph)
-    joint = brute.least_joint(graph)
-    return None if joint is None else joint[0]
 
 
 def contradiction(graph: Graph, result: Result, peak: int, slab: int) -> str | None:

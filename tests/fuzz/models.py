@@ -27,7 +27,7 @@ from optsched.model.memory_model import plannable
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
-from tests.support.brute import least_joint, least_joint_inplace, least_peak, least_peak_inplace
+from tests.support.brute import least_joint, least_peak, least_peak_inplace, least_slab_of
 from tests.support.generators import FEATURES, PLANNABLE, random_graph, with_limits, with_sharing
 
 LIMITS = Limits(3600.0)
@@ -61,7 +61,7 @@ def check_joint(rng: np.random.Generator) -> list[object]:
     """Minimum slab of one graph over all orders and offsets: brute force and the joint model."""
     # Brute force tries every offset, so that sizes are small.
     graph = _mixed(rng, int(rng.integers(1, 6)), 6, FEATURES)
-    answers: list[object] = [_least_slab(graph)]
+    answers: list[object] = [least_slab_of(graph)]
     outcome = solve_joint(graph, limits=LIMITS, independent=bool(rng.random() < 0.5))
     answers += [outcome.value, outcome.refuted or answers[0]]
     if outcome.plan is not None:
@@ -97,7 +97,7 @@ def check_families(rng: np.random.Generator) -> list[object]:
     joint = JointModel(instance, PackingFamilies(**chosen))
     joint.model.minimize(joint.slab)
     run = SolverThread(joint, lambda p: p.slab, Clock.of(LIMITS), EFFORT).run(lambda _: None)
-    answers: list[object] = [_least_slab(graph)]
+    answers: list[object] = [least_slab_of(graph)]
     answers.append(None if run.best is None else run.best.slab * instance.unit)
     return answers if run.finished else [*answers, "open"]
 
@@ -123,13 +123,6 @@ def _mixed(rng: np.random.Generator, ops: int, max_size: int, features: Collecti
         graph = with_sharing(rng, graph)
     graph = with_limits(rng, graph) if limits else graph
     return plannable(graph, True, None) if writes else graph
-
-
-def _least_slab(graph: Graph) -> int | None:
-    if graph.in_place:
-        return least_joint_inplace(graph)
-    expected = least_joint(graph)
-    return None if expected is None else expected[0]
 
 
 def compare(

@@ -27,7 +27,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
-from tests.support.brute import least_joint, least_joint_inplace, orders
+from tests.support.brute import least_slab_of, orders
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.order_rules import random_rules
 
@@ -151,7 +151,7 @@ def _compare(rng: np.random.Generator, graph: Graph, rules: OrderRules) -> str:
     by_moves: dict[int, list[tuple[int, ...]]] = {}
     for order in orders(rules.apply(graph)):
         by_moves.setdefault(moved_ops(order, baseline), []).append(order)
-    slabs = {moved: _least_slab(graph, some) for moved, some in by_moves.items()}
+    slabs = {moved: least_slab_of(graph, some) or 0 for moved, some in by_moves.items()}
     least = min(slabs.values())
     fewest = min(moved for moved, slab in slabs.items() if slab == least)
     most = int(rng.integers(min(slabs), len(graph.ops) + 1))
@@ -173,13 +173,6 @@ def _compare(rng: np.random.Generator, graph: Graph, rules: OrderRules) -> str:
         else:
             return f"at least {min(slabs)} moves, and fewer were not refused"
     return _check(graph, rules, baseline, few) or _check(graph, rules, baseline, best)
-
-
-def _least_slab(graph: Graph, among: list[tuple[int, ...]]) -> int:
-    if graph.in_place:
-        return least_joint_inplace(graph, among) or 0
-    found = least_joint(graph, among)
-    return 0 if found is None else found[0]
 
 
 def _check(graph: Graph, rules: OrderRules, baseline: tuple[int, ...], result: Result) -> str:

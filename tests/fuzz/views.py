@@ -32,7 +32,7 @@ from optsched.ordering.bound.closure import closure_bound
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
-from tests.support.brute import least_joint, least_joint_inplace, least_peak, orders, peak_inplace
+from tests.support.brute import least_peak, least_slab_of, orders, peak_inplace
 from tests.support.generators import random_order
 
 LIMITS = Limits(60.0)
@@ -116,7 +116,7 @@ def differences(rng: np.random.Generator, graph: Graph, *, models: bool) -> Iter
     found = solve_order(graph, warm_start=start)
     if (found.peak, found.bound) != (peak, peak):
         yield f"least peak {peak}, the search of orders says {found}"
-    slab = _least_slab(graph)
+    slab = least_slab_of(graph) or 0
     result = solve(graph)
     if result.plan is None or (result.slab, result.slab_bound) != (slab, slab):
         yield f"least slab {slab}, solve says {result}"
@@ -130,13 +130,6 @@ def differences(rng: np.random.Generator, graph: Graph, *, models: bool) -> Iter
         check_certificate(graph, written.certificate)
     if models:
         yield from _model_differences(graph, peak, slab)
-
-
-def _least_slab(graph: Graph) -> int:
-    if graph.in_place:
-        return least_joint_inplace(graph) or 0
-    found = least_joint(graph)
-    return 0 if found is None else found[0]
 
 
 def _model_differences(graph: Graph, peak: int, slab: int) -> Iterator[str]:

@@ -52,6 +52,13 @@ def orders_within(graph: Graph, budget: int) -> list[tuple[int, ...]]:
     return found
 
 
+def assert_kept(precedences: BudgetPrecedences, orders: list[tuple[int, ...]]) -> None:
+    pairs = np.argwhere(related(precedences.problem)).tolist()
+    for order in orders:
+        step = {v: i for i, v in enumerate(order)}
+        assert all(step[u] < step[v] for v, u in pairs)
+
+
 def test_every_order_within_the_budget_keeps_the_implied_precedences() -> None:
     refuted = implied = 0
     for graph in some_graphs(120, seed=1, most=6):
@@ -66,10 +73,7 @@ def test_every_order_within_the_budget_keeps_the_implied_precedences() -> None:
                 refuted += 1
                 continue
             implied += len(precedences.added)
-            pairs = np.argwhere(related(precedences.problem)).tolist()
-            for order in within:
-                step = {v: i for i, v in enumerate(order)}
-                assert all(step[u] < step[v] for v, u in pairs)
+            assert_kept(precedences, within)
     assert refuted > 50
     assert implied > 20
 
@@ -157,10 +161,7 @@ def test_fewer_tests_imply_less_but_nothing_wrong(work: int) -> None:
             precedences = BudgetPrecedences(context)
             assert not precedences.refute(budget, np.zeros(n, np.int64))
             implied += len(precedences.added)
-            pairs = np.argwhere(related(precedences.problem)).tolist()
-            for order in orders_within(graph, budget):
-                step = {v: i for i, v in enumerate(order)}
-                assert all(step[u] < step[v] for v, u in pairs)
+            assert_kept(precedences, orders_within(graph, budget))
     assert implied > 10
 
 

@@ -147,19 +147,16 @@ def test_interruption_keeps_the_best() -> None:
     check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)
 
 
-def test_same_seed_same_bytes() -> None:
-    problem = cut(np.random.default_rng(2), 60, 700, 40)
-    one, two = (solve_packing(problem, limits=Limits(seed=3)) for _ in range(2))
-    assert one.offsets is not None
-    assert two.offsets is not None
-    assert one.offsets.tolist() == two.offsets.tolist()
-    assert one.statistics == two.statistics
-
-
-def test_work_limit_is_repeatable() -> None:
-    problem = cut(np.random.default_rng(2), 400, 100_000, 250)
-    one, two = (solve_packing(problem, limits=Limits(work=5_000)) for _ in range(2))
-    assert one.stop_reason is StopReason.WORK_LIMIT
+@pytest.mark.parametrize(
+    ("sizes", "limits"),
+    [((60, 700, 40), Limits(seed=3)), ((400, 100_000, 250), Limits(work=5_000))],
+)
+def test_a_seed_and_a_work_limit_are_repeatable(
+    sizes: tuple[int, int, int], limits: Limits
+) -> None:
+    problem = cut(np.random.default_rng(2), *sizes)
+    one, two = (solve_packing(problem, limits=limits) for _ in range(2))
+    assert (one.stop_reason is StopReason.WORK_LIMIT) == (limits.work is not None)
     assert one.statistics == two.statistics
     assert one.offsets is not None
     assert two.offsets is not None

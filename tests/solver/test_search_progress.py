@@ -153,16 +153,13 @@ def test_a_search_in_another_model_or_under_other_rules_is_refused() -> None:
             solve(graph, progress=kept, work=1, **option)
 
 
-def test_failure_counts_of_another_graph_are_refused() -> None:
+@pytest.mark.parametrize(
+    "progress", [Resume(rounds=OrderProgress(failure_counts=(1, 2))), Resume(peak_bound=1)]
+)
+def test_progress_of_another_graph_or_of_none_is_refused(progress: Resume) -> None:
     graph, _ = begun()
     with pytest.raises(UsageError, match="another graph"):
-        solve(graph, progress=Resume(rounds=OrderProgress(failure_counts=(1, 2))), work=1)
-
-
-def test_progress_that_does_not_say_its_graph_is_refused() -> None:
-    graph, _ = begun()
-    with pytest.raises(UsageError, match="another graph"):
-        solve(graph, progress=Resume(peak_bound=1), work=1)
+        solve(graph, progress=progress, work=1)
 
 
 @pytest.mark.parametrize(

@@ -390,6 +390,14 @@ def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = 
     return best
 
 
+def least_slab_of(graph: Graph, among: Iterable[tuple[int, ...]] | None = None) -> int | None:
+    """Return the least slab over all orders and offsets, in-place pairs included; None for none."""
+    if graph.in_place:
+        return least_joint_inplace(graph, among)
+    found = least_joint(graph, among)
+    return None if found is None else found[0]
+
+
 def _things_in_pool(
     graph: Graph, ids: Sequence[int], there: dict[int, dict[int, tuple[int, int]]]
 ) -> list[Thing]:

@@ -96,20 +96,16 @@ def test_capacity_is_decided(seed: int) -> None:
     assert refused.bound >= expected[0]
 
 
-def test_a_warm_start_that_fits_ends_the_question() -> None:
+def test_an_optimal_warm_start_is_returned_as_it_is() -> None:
+    """Also where it ends the question, without time, or does not fit, beside the bound."""
     graph = diamond()
     best = solve_joint(graph, limits=QUICK).plan
-    again = solve_joint(graph, capacity=18, warm_start=best, limits=Limits(0.0))
-    assert again.plan is best
-    assert again.value == 18
-
-
-def test_a_warm_start_that_does_not_fit_is_kept_beside_the_bound() -> None:
-    graph = diamond()
-    best = solve_joint(graph, limits=QUICK).plan
+    again = solve_joint(graph, warm_start=best, limits=QUICK)
+    fits = solve_joint(graph, capacity=18, warm_start=best, limits=Limits(0.0))
     refused = solve_joint(graph, capacity=17, warm_start=best, limits=QUICK)
-    assert refused.plan is best
-    assert refused.bound == refused.value == 18
+    assert again.plan is fits.plan is refused.plan is best
+    assert again.optimal
+    assert fits.value == refused.bound == refused.value == 18
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -133,14 +129,6 @@ def test_without_time_the_warm_start_comes_back() -> None:
     assert outcome.stop_reason is StopReason.TIME_LIMIT
     assert outcome.value is not None
     assert outcome.value <= (plan.slab(graph) if plan else 0)
-
-
-def test_an_optimal_warm_start_is_returned_as_it_is() -> None:
-    graph = diamond()
-    best = solve_joint(graph, limits=QUICK).plan
-    again = solve_joint(graph, warm_start=best, limits=QUICK)
-    assert again.plan is best
-    assert again.optimal
 
 
 @pytest.mark.parametrize(

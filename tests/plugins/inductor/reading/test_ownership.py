@@ -39,8 +39,8 @@ def loss_outside() -> Step:
     return lambda: compiled(x).square().mean().backward()
 
 
-def output_held() -> Step:
-    compiled, x = torch.compile(network()), torch.randn(BATCH, WIDTH)
+def output_held(dynamic: bool | None = None) -> Step:
+    compiled, x = torch.compile(network(), dynamic=dynamic), torch.randn(BATCH, WIDTH)
 
     def step() -> object:
         output = compiled(x)
@@ -50,15 +50,17 @@ def output_held() -> Step:
     return step
 
 
+def symbolic() -> Step:
+    return output_held(dynamic=True)
+
+
 def gradient_passed() -> Step:
     compiled, x = torch.compile(network()), torch.randn(BATCH, WIDTH)
     gradient = torch.randn(BATCH, WIDTH)
     return lambda: compiled(x).backward(gradient)
 
 
-def graph_break() -> Step:
-    first, second, x = network(), network(), torch.randn(BATCH, WIDTH)
-
+def broken(first: Any, second: Any, x: Any) -> Step:
     @torch.compile
     def model(x: Any) -> Any:
         hidden = first(x)
@@ -66,20 +68,16 @@ def graph_break() -> Step:
         return second(hidden)
 
     return lambda: model(x).square().mean().backward()
+
+
+def graph_break() -> Step:
+    return broken(network(), network(), torch.randn(BATCH, WIDTH))
 
 
 def graph_break_behind_a_view() -> Step:
     """The gradient that crosses the break is a view, whose base autograd made for it alone."""
-    first, second = network(), nn.Sequential(nn.LayerNorm(WIDTH), network())
-    x = torch.randn(4, BATCH // 4, WIDTH)
-
-    @torch.compile
-    def model(x: Any) -> Any:
-        hidden = first(x)
-        torch._dynamo.graph_break()
-        return second(hidden)
-
-    return lambda: model(x).square().mean().backward()
+    second = nn.Sequential(nn.LayerNorm(WIDTH), network())
+    return broken(network(), second, torch.randn(4, BATCH // 4, WIDTH))
 
 
 def one_gradient_of_two_outputs() -> Step:
@@ -89,17 +87,6 @@ def one_gradient_of_two_outputs() -> Step:
     def step() -> None:
         one, other = compiled(x)
         (one + other).square().mean().backward()
-
-    return step
-
-
-def symbolic() -> Step:
-    compiled, x = torch.compile(network(), dynamic=True), torch.randn(BATCH, WIDTH)
-
-    def step() -> object:
-        output = compiled(x)
-        output.square().mean().backward()
-        return output
 
     return step
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -116,15 +117,21 @@ def peak(known: WrapperFacts, reuse: bool = False) -> int:
 CHAIN = {"a": 8, "b": 4, "c": 2}
 
 
-def test_nothing_is_freed_between_generated_kernels() -> None:
-    """They are collected into one call: `a` is there until the end, although `b` used it last."""
-    nodes = [kernel("a"), kernel("b", "a"), kernel("c", "b")]
-    assert peak(facts(nodes, CHAIN, outputs="c")) == 8 + 4 + 2
-
-
-def test_kernels_of_triton_are_calls_of_their_own() -> None:
-    nodes = [kernel("a"), kernel("b", "a"), kernel("c", "b")]
-    assert peak(facts(nodes, CHAIN, outputs="c", max_arguments=-1)) == 8 + 4
+@pytest.mark.parametrize(
+    ("middle", "options", "needed"),
+    [
+        # Generated kernels are one call: `a` is there until the end, although `b` used it last.
+        (kernel("b", "a"), {}, 8 + 4 + 2),
+        # Kernels of Triton are calls of their own, as is each with a limit of one argument.
+        (kernel("b", "a"), {"max_arguments": -1}, 8 + 4),
+        (kernel("b", "a"), {"max_arguments": 1}, 8 + 4),
+        # Before and after an extern kernel what is dead is freed: `a` is gone when `c` comes.
+        (call("b", "a"), {}, 8 + 4),
+    ],
+)
+def test_buffers_are_freed_between_calls(middle: Any, options: Any, needed: int) -> None:
+    nodes = [kernel("a"), middle, kernel("c", "b")]
+    assert peak(facts(nodes, CHAIN, outputs="c", **options)) == needed
 
 
 def test_a_workspace_lives_after_the_outputs_and_sums_before_it_goes() -> None:
@@ -153,18 +160,6 @@ def test_an_order_of_other_random_numbers_is_valid() -> None:
     assert not is_valid_order(known, (1, 0))
     needed = replace(nodes[1], draws_after=frozenset())
     assert not is_valid_order(facts([nodes[0], needed], CHAIN), (1, 0), draws=False)
-
-
-def test_an_extern_kernel_closes_the_call() -> None:
-    """Before and after it is freed what is dead: `a` is gone when `c` comes."""
-    nodes = [kernel("a"), call("b", "a"), kernel("c", "b")]
-    assert peak(facts(nodes, CHAIN, outputs="c")) == 8 + 4
-
-
-def test_a_call_of_too_many_arguments_is_closed() -> None:
-    """With a limit of one argument each kernel is a call of its own."""
-    nodes = [kernel("a"), kernel("b", "a"), kernel("c", "b")]
-    assert peak(facts(nodes, CHAIN, outputs="c", max_arguments=1)) == 8 + 4
 
 
 def test_a_kernel_overwrites_what_nobody_else_needs() -> None:
