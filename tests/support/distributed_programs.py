@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import torch
+import torch._dynamo.compiled_autograd
 import torch.distributed._functional_collectives as collectives
 from torch import nn
 from torch.distributed.fsdp import fully_shard
@@ -197,6 +199,13 @@ def _replicated(mesh: Any) -> nn.Module:
     return DistributedDataParallel(network, process_group=mesh.get_group(), bucket_cap_mb=1)
 
 
+def _reduced(mesh: Any) -> nn.Module:
+    """DDP in Python: with compiled autograd its reductions are part of the backward graph."""
+    network = nn.Sequential(Branches(), nn.LayerNorm(32), Branches())
+    with torch._dynamo.config.patch(**PYTHON_REDUCER):
+        return DistributedDataParallel(network, process_group=mesh.get_group())
+
+
 class Averaged(nn.Module):
     """Layers with wide results, which all ranks average."""
 
@@ -220,6 +229,7 @@ def _parallel(mesh: Any) -> nn.Module:
     return network
 
 
+PYTHON_REDUCER = {"optimize_ddp": "python_reducer"}
 PROGRAMS: dict[str, Callable[[Any], nn.Module]] = {
     "sharded": Sharded,
     "parallel": _parallel,
@@ -235,6 +245,7 @@ STUDIED: dict[str, Callable[[Any], nn.Module]] = {
     "fully_sharded": _fully_sharded,
     "replicated": _replicated,
     "averaged": lambda mesh: Averaged(256),
+    "reduced": _reduced,
     "prefetched": lambda mesh: Prefetched(mesh.get_group(), mesh.size()),
 }
 """These, and larger ones; FSDP2 and DDP run their collectives between the compiled graphs."""
@@ -242,6 +253,8 @@ BREAKS = ("fully_sharded", "replicated")
 """Programs of several graphs."""
 REDUCED_OUTSIDE = ("replicated",)
 """Programs whose gradients a C++ hook reduces, which needs ranks that exist."""
+REDUCED_INSIDE = ("reduced",)
+"""Programs whose backward pass compiled autograd compiles, with the reductions in it."""
 SAME_ROWS = ("parallel", "attention", "sequence")
 """Programs that are given the same rows on every process."""
 WITHOUT_GRADIENTS = ("gathers", "prefetched")
@@ -253,8 +266,13 @@ def run(name: str, module: Any, x: Any) -> list[torch.Tensor]:
     if name in WITHOUT_GRADIENTS:
         with torch.no_grad():
             return [module(x).clone()]
-    out = module(x)
-    out.square().mean().backward()
+    with ExitStack() as stack:
+        if name in REDUCED_INSIDE:
+            stack.enter_context(torch._dynamo.config.patch(**PYTHON_REDUCER))
+            compiler = torch.compile(fullgraph=True)
+            stack.enter_context(torch._dynamo.compiled_autograd._enable(compiler))
+        out = module(x)
+        out.square().mean().backward()
     found = [p.grad for p in module.parameters() if p.grad is not None]
     local = [grad.to_local() if hasattr(grad, "to_local") else grad for grad in found]
     return [out.detach().clone(), *(grad.detach().clone() for grad in local)]
