@@ -8,7 +8,7 @@ bound of what it calls; where the callee's minimum is proved, that is the graph 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import SupportsIndex, Unpack
 
@@ -130,9 +130,9 @@ class _ModuleRun:
 
     def plan(self, name: str, clock: Clock) -> None:
         """Plan a computation whose callees are planned, and bound what any plan of it needs."""
-        aim, callees = self.objective, [self.results[c] for c in self.module.callees_of(name)]
+        aim, callees = self.objective, {c: self.results[c] for c in self.module.callees_of(name)}
         blocks, slabs, low_peaks, low_slabs = (
-            [getattr(callee, figure) or 0 for callee in callees]
+            {callee: getattr(x, figure) or 0 for callee, x in callees.items()}
             for figure in (aim, "slab", "peak_bound", "slab_bound")
         )
         # Closed: the callees' bounds equal their figures, so that one graph serves plan and bound.
@@ -149,7 +149,7 @@ class _ModuleRun:
             near = Baseline(found.plan.order, max_moved=0)
             packed = self._answer(replace(question, near=near, objective=Objective.SLAB), clock)
             made = replace(found, plan=packed.plan, slab=packed.slab, question=question)
-        if any(callee.plan is None for callee in callees):
+        if any(x.plan is None for x in callees.values()):
             # Its blocks were empty: that bounds it, but its plan has no room for what it calls.
             made = replace(made, plan=None)
         low_peak = low_slab = found
@@ -163,9 +163,8 @@ class _ModuleRun:
             low_slab = self._answer(self._question(name, low_slabs), clock, share, start=found.plan)
         self._keep(name, made, low_peak, low_slab)
 
-    def _question(self, name: str, sizes: Iterable[int]) -> Question:
+    def _question(self, name: str, blocks: Mapping[str, int]) -> Question:
         """Return the question about a computation whose callees have blocks of some bytes."""
-        blocks = dict(zip(self.module.callees_of(name), sizes, strict=True))
         return Question(self.module.with_blocks(name, blocks), objective=self.objective)
 
     def _answer(
