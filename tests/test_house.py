@@ -28,7 +28,7 @@ MOST_LINES = {
     "optsched/formats": 19_229,
     "optsched/joint": 5_436,
     "optsched/measure": 1_667,
-    "optsched/model": 9_351,
+    "optsched/model": 9_355,
     "optsched/ordering": 9_470,
     "optsched/packing": 4_005,
     "optsched/plugins": 12_241,

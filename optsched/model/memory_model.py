@@ -69,7 +69,11 @@ class MemoryModel:
     below: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "below", tuple(dict(self.below).items()))
+        try:
+            object.__setattr__(self, "below", tuple(dict(self.below).items()))
+        except (TypeError, ValueError):
+            text = f"below must map names of buffers to bytes, got {self.below!r}"
+            raise UsageError(text) from None
         if self.align is not None:
             object.__setattr__(self, "align", parse_alignment(self.align))
         region = choose_member(ConstantsRegion, self.constants, "constants")
