@@ -38,6 +38,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
 from optsched.plugins.inductor.recompute.least_bytes import UNKNOWN, ImpossiblePeakError
+from optsched.plugins.inductor.recompute.least_split import least_record, least_split
 from optsched.plugins.inductor.recompute.ranks import (
     RanksError,
     joint_structure,
@@ -47,14 +48,8 @@ from optsched.plugins.inductor.recompute.ranks import (
 )
 from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock, search_wall
-from optsched.plugins.inductor.recompute.step_front import SplitFront
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
-from optsched.plugins.inductor.recompute.step_points import (
-    Chosen,
-    least_point,
-    least_record,
-    take_chosen,
-)
+from optsched.plugins.inductor.recompute.step_points import Chosen, take_chosen
 from optsched.plugins.inductor.regions import Region, set_region
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
@@ -160,13 +155,12 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 return _Work(found, (self.peak,) * 2, 0)
             limits = (step.settings.peak,) * 2
             if self.ask == LEAST:
-                front = SplitFront(step, part=1.0)
-                front.fill()
-                front.lower()
-                least = least_point(front.points)
+                stock = step.settings.peak
+                least = least_split(step, clock)
                 limits = least.limits
                 found = take_chosen(least, name, copy.deepcopy(step.joint), inputs, how)
-                found = found._replace(record=least_record(step, least, found.record))
+                record = least_record(step, stock, least, found.record)
+                found = found._replace(record=record)
             else:
                 found = search_split(step, clock)
             plan.add(key, name, found, how, step.problem.total, step.least, step)

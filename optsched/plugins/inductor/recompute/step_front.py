@@ -48,10 +48,10 @@ PEAK_SHARES = (0.7, 0.85, 0.55)
 TORCH_SHARE, FIRST_SHARE = 0.2, 0.4
 """Parts of the limit after which no split of PyTorch's is simulated, and no plan is made for the
 shares above; the rest is for splits between them."""
+PART = 0.85
+"""Part of the time of a search for the region alone."""
 ROUNDS = 3
 """Most plans for one split that is asked for."""
-LOWER = 16
-"""A split of smaller peak is sought this part below the least one that is known."""
 HOLD = "between loss and backward ops"
 
 
@@ -74,8 +74,6 @@ class SplitFront:
         Inputs that a backward call was seen to own.
     kept
         Inputs that were saved, or are live for another reason, when the step was measured.
-    part
-        Part of the time of a search for the region alone.
     """
 
     def __init__(
@@ -83,12 +81,11 @@ class SplitFront:
         step: JointStep,
         owned: Collection[str] = (),
         kept: Collection[str] = (),
-        part: float = 0.85,
     ) -> None:
         self.step, self.owned, self.kept = step, owned, kept
         self.points: list[SplitPoint] = []
         """PyTorch's default split, which repeats nothing, is the first one."""
-        self._clock = search_clock(part * step.settings.time_limit, len(step.joint.graph.nodes))
+        self._clock = search_clock(PART * step.settings.time_limit, len(step.joint.graph.nodes))
         self._left = 0.0
         # Ops joined as Inductor is likely to fuse them are nearer to what is compiled.
         self._models = [model for model in step.models()[::-1] if model.known]
@@ -162,17 +159,6 @@ class SplitFront:
                 planned = min(planned, made.peak) * peak // max(1, peak + max(0, over[1]))
         self._left = self._clock.left() or 0.0
         return [x.figures for x in self.points[count:]]
-
-    def lower(self) -> None:
-        """Search splits of smaller peaks of the region alone until no plan has one."""
-        for model in self._usable:
-            while not self._clock.expired():
-                least = min(max(x.figures[2:]) for x in self.points)
-                near = self._nearest(model, 0, least)
-                aim = (least - least // LOWER) * near.peak // max(1, *near.figures[2:])
-                made = self._try(model, self._plan(model, aim, aim))
-                if made is None or max(made.figures[2:]) >= least:
-                    break
 
     @property
     def _usable(self) -> list[Model]:

@@ -6,14 +6,12 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from torch.fx import GraphModule
 
 from optsched.plugins.inductor.recompute.answer import Answer
 from optsched.plugins.inductor.recompute.joint_graph import saved_bytes
-from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.records import CompiledGraph
 from optsched.solver.recompute.step_choice import RegionPoint
@@ -61,17 +59,3 @@ def take_chosen(
         saved=saved,
     )
     return Answer(modules, record, figures.extra, chosen.point.recipe, chosen.point.owned)
-
-
-def least_point(points: Sequence[SplitPoint]) -> Chosen:
-    """Return the split of least peak of a region alone."""
-    least = min(points, key=lambda x: (max(x.figures[2:]), x.figures))
-    return Chosen(least, (least.figures.forward, least.figures.backward))
-
-
-def least_record(step: JointStep, least: Chosen, record: CompiledGraph) -> CompiledGraph:
-    """Return the record of a split of least peak, with what it costs."""
-    share = least.point.figures.extra / max(1, step.problem.total)
-    text = f"least peak of the splits that are known: {max(least.limits):,} bytes"
-    answer = f"{text} instead of {step.settings.peak:,}, for {share:.2%} more compute"
-    return replace(record, before=step.settings.peak, answer=answer)
