@@ -226,7 +226,7 @@ def measure_step(
     name: str, parts: Sequence[int], run: int, budgets: Sequence[float] = BUDGETS
 ) -> Iterator[PeakRow]:
     """Yield a row for each part of what the step holds with PyTorch's own splits."""
-    stock, *_ = _figures(run_step(name, peak=NO_PEAK))
+    stock, _ = _at_budget(name, 1.0)
     theirs = [_at_budget(name, budget) for budget in budgets]
     for part in parts:
         Seen.plans.clear()

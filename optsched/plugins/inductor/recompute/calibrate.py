@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -90,9 +91,10 @@ class _MeasuredError(BaseException):
 class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     """Simulates the graph that it is called for, and ends its compilation."""
 
-    def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
+    def __init__(self, rules: SchedulerPass, ordered: bool, beside: int) -> None:
         # The pass that will compile the nodes makes the choices here as well.
-        self.rules, self.ordered = rules, ordered
+        budget = None if rules.budget is None else rules.budget - beside
+        self.rules, self.ordered, self.beside = replace(rules, budget=budget), ordered, beside
         self.peak = self.whole = self.used = self.traffic = self.most = self.owned = 0
         self.at = ""
         self.saved: list[str] = []
@@ -132,7 +134,11 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
                 f"what {min(self.workspaces)!r} allocates while it runs is not known at the upper "
                 "ends of its sizes"
             )
-        self.most = max((self.used, *choice.extremes))
+        # Of the extremes one has the bytes beside the graph as its own already.
+        self.most = max((self.used + self.beside, *choice.extremes))
+        self.used, self.whole, self.peak, self.owned = (
+            size + self.beside for size in (self.used, self.whole, self.peak, self.owned)
+        )
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
@@ -150,6 +156,7 @@ def simulate_step(
     split: str | bool = False,
     min_gain: MinGain = DEFAULT_GAIN,
     owned: Collection[str] = (),
+    beside: int = 0,
 ) -> StepMemory:
     """Return the memory of a forward and a backward graph as Inductor would run them.
 
@@ -170,6 +177,8 @@ def simulate_step(
         least saving of an order.
     owned
         Inputs that a backward call was seen to own.
+    beside
+        Bytes of other inputs of the backward graph that count as live throughout it.
     """
     # Inside torch.compile a context exists already, with the fake tensors of this graph.
     outer = TracingContext.try_get()
@@ -195,7 +204,7 @@ def simulate_step(
     # The forward graph first: its strides decide the layout of what the backward graph reads.
     with EARLIER_ORDERS.noted() as orders, EARLIER_CUTS.noted() as cuts:
         for module, backward in zip(modules, (False, True), strict=True):
-            measure = _Measure(rules, ordered)
+            measure = _Measure(rules, ordered, beside if backward else 0)
             measure.saved = [] if backward else _input_names(module)
             with tracing(context), config.patch(_post_fusion_custom_pass=measure):
                 set_region(Region(owned=set(owned)))

@@ -144,6 +144,14 @@ def waiting_bytes(modules: Modules, outputs: int) -> int:
     return made_bytes(listed[outputs:], given, together=sum)
 
 
+def returned_bytes(modules: Modules, outputs: int) -> int:
+    """Return the bytes that a forward graph makes, returns and saves, such as logits of a loss."""
+    inputs = modules[0].graph.find_nodes(op="placeholder")
+    listed = modules[0].graph.output_node().args[0]
+    returned = {storage_of(node) for node in listed[:outputs]}
+    return made_bytes([x for x in listed[outputs:] if storage_of(x) in returned], inputs)
+
+
 def held_bytes(modules: Modules, outputs: int, static: Sequence[int]) -> int:
     """Return the bytes of all tensors that a forward graph saves, without the model's."""
     given = modules[0].graph.find_nodes(op="placeholder")

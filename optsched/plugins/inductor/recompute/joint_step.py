@@ -25,6 +25,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     forward_ends,
     in_sequence,
     require_known,
+    returned_bytes,
     size_ends,
 )
 from optsched.plugins.inductor.recompute.least_bytes import least_bytes, require_possible
@@ -101,7 +102,8 @@ class JointStep:
     def _asked(self) -> int:
         """Return the bytes that a percentage means, or those of PyTorch's default split."""
         seconds = min(self.settings.time_limit, ORDER_SECONDS)
-        stock = simulate_step(self.default, seconds, self.outputs, self.static)
+        beside = returned_bytes(self.default, self.outputs)
+        stock = simulate_step(self.default, seconds, self.outputs, self.static, beside=beside)
         is_least = self.settings.ask == LEAST
         asked = stock.used if is_least else share_of(self.settings.ask, stock.used)
         if is_least or self.splits[0].saved > asked:
@@ -161,7 +163,9 @@ class JointStep:
     def memory(self, modules: Modules, closely: bool = False) -> StepMemory | None:
         """Return the memory of a split as compiled; None if the budget is that of ATen ops.
 
-        It is simulated with short limits, or closely, with those of the compilation.
+        It is simulated with short limits, or closely, with those of the compilation. Results that
+        the forward graph returns and saves are live while the backward graph runs: the program
+        holds them, or the call.
         """
         settings = self.settings
         if settings.calibrated and (closely or modules not in self.simulated):
@@ -174,6 +178,7 @@ class JointStep:
                 budget=settings.peak,
                 split=settings.split,
                 min_gain=settings.min_gain,
+                beside=returned_bytes(modules, self.outputs),
             )
         return self.simulated.get(modules)
 
