@@ -9,7 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -85,18 +86,27 @@ def count_compiled() -> tuple[int, int]:
     return sum(disk_cache.has_file(x.file_name) for x in whole), len(whole)
 
 
+@contextmanager
+def _all_compiled() -> Iterator[None]:
+    """Run the compiled form in every call, also where Python would be faster."""
+    before, kernels.policy.force = kernels.policy.force, kernels.compiled_form
+    try:
+        yield
+    finally:
+        kernels.policy.force = before
+
+
+@_all_compiled()
 def compile_orders() -> None:
     """Compile the sorters, the bounds, and the search of orders without its trees."""
-    # Every call runs the compiled form, also where Python would be faster.
-    kernels.policy.force = kernels.compiled_form
     use_orders(wired_graph(OPS, 5), 0)
     use_orders(wired_graph(FEW_OPS, 5, reach=12), 0)
     use_repeats()
 
 
+@_all_compiled()
 def compile_packings() -> None:
     """Compile the trees of precedences, the packers, and the search of packings."""
-    kernels.policy.force = kernels.compiled_form
     use_tree(wired_graph(OPS, 5))
     use_packings(wired_graph(OPS, 5))
     problem, _ = packing_problem(wired_graph(MANY_OPS), np.arange(MANY_OPS))
