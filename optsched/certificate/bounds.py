@@ -19,7 +19,8 @@ import numpy as np
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.trail import Conflict, Trail, list_steps
-from optsched.check.steps import End, EndStep, OpStep, OrderStep, SetStep, Step
+from optsched.check.certificate import Step
+from optsched.check.steps import End, EndStep, OpStep, OrderStep, SetStep
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import running_by_op

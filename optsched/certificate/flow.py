@@ -20,8 +20,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from optsched.check.network import Network, reach
-from optsched.check.steps import Cases, Flow, Forced
+from optsched.check.network import Cases, Flow, Forced, Network, reach
 from optsched.model.arrays import IntArray
 from optsched.model.inplace import Pair, heaviest_matching
 from optsched.ordering.kernels.max_flow import UNBOUNDED, Arcs, max_flow

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optsched.certificate.write import certify_peak
+from optsched.check.certificate import Certificate
 from optsched.check.fused import (
     FusionBranch,
     FusionCertificate,
@@ -17,7 +18,7 @@ from optsched.check.fused import (
     FusionTree,
     check_fusion,
 )
-from optsched.check.steps import Certificate, End, EndStep
+from optsched.check.steps import End, EndStep
 from optsched.runtime.clock import Clock
 from optsched.runtime.fold import fold
 from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node

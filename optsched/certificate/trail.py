@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from optsched.certificate.flow import FlowNetwork
-from optsched.check.steps import Flow, Forced, OpStep, OrderStep, Step, SupposeStep
+from optsched.check.certificate import Step
+from optsched.check.network import Flow, Forced
+from optsched.check.steps import OpStep, OrderStep, SupposeStep
 from optsched.model.graph import Graph
 
 Precedence = tuple[int, int]

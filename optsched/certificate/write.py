@@ -25,9 +25,9 @@ from optsched.certificate.states import list_states
 from optsched.certificate.trail import TooLongError, UnshownError, list_steps
 from optsched.certificate.tree import ConflictTree
 from optsched.check.blocks import check_blocks
-from optsched.check.certificate import check_certificate
+from optsched.check.certificate import Certificate, Step, check_certificate
 from optsched.check.network import Network
-from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep, Step
+from optsched.check.steps import BlocksStep, OrderStep, RegionStep
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.dependencies import topological_order

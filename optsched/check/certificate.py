@@ -1,7 +1,7 @@
 """The independent checker of certificates: plain integers, no solver, no flat arrays.
 
-A certificate refutes the budget `bound - 1`. Its steps are checked in order; the methods say what
-each must hold, :mod:`optsched.check.network` has the notation.
+A certificate refutes the budget `bound - 1`. Its steps are checked in order; each kind of step says
+what must hold (:mod:`optsched.check.steps`), :mod:`optsched.check.network` has the notation.
 
 The invariant. Call an order *good* if its peak is within the budget. To each list of precedences
 belongs a *class*: the good orders that keep all of them and run the parts of accepted regions at
@@ -33,35 +33,54 @@ open at its end refutes nothing, and is rejected.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
-from optsched.check.blocks import Family, check_blocks
+from optsched.check.blocks import Family
 from optsched.check.inplace import heaviest
-from optsched.check.network import Network, reach
-from optsched.check.region import check_region
-from optsched.check.states import check_states
-from optsched.check.steps import (
-    BlocksStep,
-    Cases,
-    Certificate,
-    End,
-    EndStep,
-    Forced,
-    OpStep,
-    OrderStep,
-    RegionStep,
-    SetStep,
-    StatesStep,
-    Step,
-    SupposeStep,
-)
+from optsched.check.network import Cases, Forced, Network, reach
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
+from optsched.model.order_rules import NO_RULES, OrderRules
 
 Pairs: TypeAlias = Sequence[tuple[int, int]]
 """Outputs of an op and roots of inputs that it may write them into."""
+
+
+class Step(ABC):
+    """A step of a certificate: data, and the check that it holds.
+
+    Subclasses are dataclasses; the type of a field says how it is written to files.
+    """
+
+    __slots__ = ()
+    kinds: ClassVar[tuple[tuple[Any, ...], ...]]
+    """Its names in files, each with the values of the first fields that the name stands for."""
+    refutes: ClassVar[bool] = True
+    """True if no order is left once the step holds."""
+    searches: ClassVar[bool] = False
+    """True if a certificate with such a step counts as an order search, not as an order bound."""
+
+    @abstractmethod
+    def check(self, found: Refutation) -> None:
+        """Raise `PlanError` if the step does not hold; record what follows from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A lower bound on the peak of every order that keeps some rules, and why it holds."""
+
+    graph: str
+    """Name of the graph."""
+    bound: int
+    """Bytes."""
+    steps: tuple[Step, ...]
+    """In the order in which they are to be checked."""
+    rules: OrderRules = NO_RULES
+    """Order rules of the question: the steps are about the graph in which they are control edges,
+    so that the bound says nothing about orders that break them."""
 
 
 def check_certificate(graph: Graph, certificate: Certificate) -> str:
@@ -72,68 +91,32 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
     # By name, since a certificate is read beside the graph it names.
     if certificate.graph != graph.name:
         raise PlanError(f"certificate is of graph {certificate.graph!r}, this is {graph.name!r}")
-    checker = _Checker(graph, certificate.bound - 1)
+    found = Refutation(graph, certificate.bound - 1)
     for number, step in enumerate(certificate.steps):
         try:
-            checker.check(step)
+            # Steps after the refutation would be unchecked words.
+            if found.complete:
+                raise PlanError("the budget was refuted before this step")
+            step.check(found)
+            if step.refutes:
+                found.refute()
         except PlanError as error:
             raise PlanError(f"step {number}: {error}") from None
-    if not checker.refuted:
+    if not found.complete:
         raise PlanError("certificate has no step that refutes its budget")
-    # A proof by ops, sets and precedences alone is an order bound; the rest is search.
-    kinds = StatesStep | SupposeStep | RegionStep
-    searched = any(isinstance(step, kinds) for step in certificate.steps)
-    return "L3" if searched else "L2"
+    return "L3" if any(step.searches for step in certificate.steps) else "L2"
 
 
-class _Checker:
+class Refutation:
     """State of a check: a graph's network, and facts about its orders within the budget."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
         self.graph, self.network, self.budget = graph, Network(graph), budget
-        self.refuted = False
+        self.complete = False
         self.families: list[Family] = []
         self.supposed: list[tuple[int, int]] = []
         self.resting: list[list[tuple[int, int]]] = [[]]
         """Precedences by supposition that they rest on, itself included; entry 0 rests on none."""
-
-    def check(self, step: Step) -> None:
-        """Check a step of any kind."""
-        # Steps after the refutation would be unchecked words.
-        if self.refuted:
-            raise PlanError("the budget was refuted before this step")
-        match step:
-            case OrderStep():
-                self.check_order(step)
-                self.add(step.first, step.second)
-                return
-            case SupposeStep():
-                if step.first == step.second:
-                    raise PlanError("a precedence has two ops")
-                self.supposed.append((step.first, step.second))
-                self.resting.append([])
-                self.add(step.first, step.second)
-                return
-            case BlocksStep():
-                self.check_blocks(step)
-                return
-            case RegionStep():
-                self.check_region(step)
-                return
-            case EndStep():
-                value = self.network.initial if step.at is End.START else self.network.kept
-                if value <= self.budget:
-                    raise PlanError(f"only {value} bytes are live at the {step.at}")
-            case OpStep():
-                self.check_op(step.op, {step.op}, {step.op}, step.flow)
-            case SetStep():
-                self.check_set(step)
-            case StatesStep():
-                rows, families = step.states, self.families
-                check_states(
-                    self.network, self.budget, rows, backward=step.backward, families=families
-                )
-        self.refute()
 
     def add(self, first: int, second: int) -> None:
         """Add a precedence under the present suppositions; it may tell blocks apart."""
@@ -143,37 +126,16 @@ class _Checker:
         if self.network.add(first, second):
             self.resting[-1].append((first, second))
 
-    def check_blocks(self, step: BlocksStep) -> None:
-        """Check that blocks are identical under all precedences known so far.
-
-        The precedences of a column do not distinguish blocks of other families, as no op is in two
-        families.
-        """
-        if any(v in self.network.parts for row in step.rows for v in row):
-            raise PlanError("blocks: an op is in a region")
-        taken = {v for rows, _ in self.families for row in rows for v in row}
-        if any(not taken.isdisjoint(row) for row in step.rows):
-            raise PlanError("blocks: an op is in another family already")
-        check_blocks(self.network, step.rows, step.column)
-        families = [*self.families, (step.rows, step.column)]
-        if step.column is not None:
-            ops = [row[step.column] for row in step.rows]
-            for first, second in pairwise(ops):
-                self.add(first, second)
-        self.families = families
-
-    def check_region(self, step: RegionStep) -> None:
-        """Accept a region; its ops run as a chain in all branches that follow."""
-        # A region must hold in all branches, so it comes before any is opened.
-        if self.supposed or self.families:
-            raise PlanError("region: comes before blocks and what is supposed")
-        check_region(self.network, step.parts)
-        self.network.join(step.parts)
+    def suppose(self, first: int, second: int) -> None:
+        """Add a precedence that holds until a step refutes it."""
+        self.supposed.append((first, second))
+        self.resting.append([])
+        self.add(first, second)
 
     def refute(self) -> None:
         """Record that no order is within the budget, or none under the last supposition."""
         if not self.supposed:
-            self.refuted = True
+            self.complete = True
             return
         # Precedences found under the supposition rest on it, so they end with it.
         for first, second in self.resting.pop():
@@ -187,40 +149,6 @@ class _Checker:
         for v in ops:
             if not 0 <= v < len(self.graph.ops):
                 raise PlanError(f"unknown op number {v}")
-
-    def check_order(self, step: OrderStep) -> None:
-        """Check that one of the two ops exceeds the budget if `second` runs before `first`."""
-        first, second = step.first, step.second
-        self.check_ids(first, second)
-        if first == second or step.at not in (first, second):
-            raise PlanError("a precedence has two ops, and its flow is at one of them")
-        if step.at == second:
-            self.check_op(second, {second}, {first, second}, step.flow)
-        else:
-            self.check_op(first, {first, second}, {first}, step.flow)
-
-    def check_set(self, step: SetStep) -> None:
-        """Check that no op of a set can be the last of them (or the first) within the budget.
-
-        If an op of the set runs last, all others have ended; if it runs first, the others are still
-        to run.
-        """
-        ops, flows = set(step.ops), dict(step.flows)
-        self.check_ids(*ops)
-        # Each op of the set has one flow, or a precedence that excludes it.
-        if not ops or len(flows) != len(step.flows) or not ops.issuperset(flows):
-            raise PlanError("a set needs ops, and at most one flow for each of them")
-        for v in ops:
-            done, later = (ops, {v}) if step.last else ({v}, ops)
-            if v in flows:
-                self.check_op(v, done, later, flows[v])
-            else:
-                toward = self.network.after if step.last else self.network.before
-                # Without a flow, a precedence must exclude `v`: another op of the set always runs
-                # after (before) it.
-                if reach(toward, [v]).isdisjoint(ops - {v}):
-                    name = self.graph.ops[v].name
-                    raise PlanError(f"op {name!r} of the set has no flow")
 
     def check_op(self, v: int, done: set[int], later: set[int], forced: Forced) -> None:
         """Check that `v` does not fit the budget after the ops `done`, before the ops `later`."""

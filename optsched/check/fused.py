@@ -22,11 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from optsched.check.certificate import check_certificate
+from optsched.check.certificate import Certificate, check_certificate
 from optsched.check.facts import OrderFacts
 from optsched.check.grouped import finest_groups, grouped_graph, inside
 from optsched.check.peak import peak_of
-from optsched.check.steps import Certificate
 from optsched.errors import GraphError, PlanError
 from optsched.model.elements import Buffer
 from optsched.model.fused import FusedGraph

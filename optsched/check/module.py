@@ -15,11 +15,10 @@ from dataclasses import dataclass, fields, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
-from optsched.check.certificate import check_certificate
+from optsched.check.certificate import Certificate, check_certificate
 from optsched.check.claims import check_stated, check_words
 from optsched.check.plan import check_order, check_plan
 from optsched.check.replay import Replayed, replay_plan
-from optsched.check.steps import Certificate
 from optsched.errors import PlanError
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph

@@ -13,14 +13,45 @@ Example: `p` makes `a` (4 bytes); `q` reads `a` and makes the output `b` (6 byte
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeAlias
 
 from optsched.check.inplace import sharable_pairs
 from optsched.check.lives import maker, touched
-from optsched.check.steps import Flow
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Proof of bytes live at an op in every order: freeing a buffer costs the ops needed for it.
+
+    The bytes that a buffer sends to the op that makes it may be left out if they are the maximum.
+    """
+
+    releases: tuple[tuple[int, int, int], ...] = ()
+    """`(buffer, op, bytes)`: from a buffer to an op that holds it."""
+    passes: tuple[tuple[int, int, int], ...] = ()
+    """`(op, predecessor, bytes)`: on to an op that must run before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Bytes live at an op of an in-place graph, whether or not it may overwrite an input."""
+
+    input: int
+    """Id of the input's root."""
+    free: Flow | Cases
+    """Flow for the case that its other users have ended."""
+    held: Flow | Cases
+    """Flow for the case that another holder is left, so that the op does not write into the
+    input."""
+
+
+Forced: TypeAlias = Flow | Cases
+"""Proof that an op does not fit. It may make all in-place writes that no case rules out."""
 
 
 class Network:

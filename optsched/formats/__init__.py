@@ -53,7 +53,7 @@ from optsched.model.plan import Plan
 from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
-    from optsched.check.steps import Certificate
+    from optsched.check.certificate import Certificate
 
 __all__ = [
     "FORMATS",

@@ -7,26 +7,13 @@ checks the proof; `optsched/formats/schemas` has the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any, NamedTuple, cast, get_type_hints
 
-from optsched.check.steps import (
-    BlocksStep,
-    Cases,
-    Certificate,
-    End,
-    EndStep,
-    Flow,
-    Forced,
-    OpStep,
-    OrderStep,
-    RegionStep,
-    SetStep,
-    StatesStep,
-    Step,
-    SupposeStep,
-)
+from optsched.check.certificate import Certificate, Step
+from optsched.check.network import Cases, Flow, Forced
+from optsched.check.steps import STEPS, Blocks, Column, OpFlows, OpId, OpIds, OpRows, States
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, check_format, json_bytes, show
 from optsched.formats.native_plan import RULE_KEYS, read_rules
@@ -90,16 +77,13 @@ def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, An
 
 
 def _step_document(step: Step, tables: _Tables) -> dict[str, Any]:
-    match step:
-        case EndStep():
-            kind = str(step.at)
-        case SetStep():
-            kind = "last" if step.last else "first"
-        case _:
-            # Start and end share a class, as do first and last, so these were named above.
-            kind = next(kind for kind, (make, _) in _STEPS.items() if make is type(step))
+    kind, fields = next(
+        (kind, fields)
+        for kind, (make, lead, fields) in _STEPS.items()
+        if make is type(step) and all(getattr(step, name) == lead[name] for name in lead)
+    )
     body: dict[str, Any] = {"kind": kind}
-    for key, field in _STEPS[kind][1].items():
+    for key, field in fields.items():
         value = field.write(tables, getattr(step, key))
         if value is not None:
             body |= value if field is _FLOW else {key: value}
@@ -176,12 +160,10 @@ def _read_step(record: Record, ids: _Ids) -> Step:
     if kind not in _STEPS:
         known = ", ".join(_STEPS)
         raise FormatError(f"{record.where}: unknown kind {kind[:60]!r}, expected one of {known}")
-    make, fields = _STEPS[kind]
-    known_keys = [_FLOW_KEYS if field is _FLOW else {key} for key, field in fields.items()]
-    if make is BlocksStep:
-        known_keys.append(_FORMER_KEYS)
+    make, lead, fields = _STEPS[kind]
+    known_keys = [field.keys or {key} for key, field in fields.items()]
     record.refuse_unknown({"kind"}.union(*known_keys))
-    return make(*(field.read(ids, record, key) for key, field in fields.items()))
+    return make(**lead, **{key: field.read(ids, record, key) for key, field in fields.items()})
 
 
 def _read_flows(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, Forced], ...]:
@@ -218,39 +200,46 @@ def _read_column(_: _Ids, record: Record, key: str) -> int | None:
 
 
 class _Field(NamedTuple):
-    """A field of a step, with functions to write, read and check it."""
+    """A field of a step, with functions to write and read it, and its keys if they are others."""
 
     write: Callable[[_Tables, Any], Any]
     read: Callable[[_Ids, Record, str], Any]
+    keys: Set[str] = frozenset()
 
 
-_FLAG = _Field(lambda _, flag: flag, lambda _, record, key: record.flag(key))
-_COLUMN = _Field(lambda _, column: column, _read_column)
-_OP = _Field(_Tables.op, lambda ids, record, key: ids.op(record.count(key), record.where))
-_OPS = _Field(
-    lambda tables, ops: [tables.op(v) for v in ops],
-    lambda ids, record, key: tuple(ids.op(value, record.where) for value in record.items(key)),
-)
-_LISTS = _Field(lambda tables, rows: [[tables.op(v) for v in row] for row in rows], _read_lists)
-_STATES = _Field(lambda tables, rows: [[k, tables.op(v)] for k, v in rows], _read_states)
-_FLOW = _Field(_Tables.flow, lambda ids, record, _: ids.forced(record))
-_FLOWS = _Field(
-    lambda tables, rows: [{"op": tables.op(v), **tables.flow(flow)} for v, flow in rows],
-    _read_flows,
-)
-_STEPS: dict[str, tuple[Callable[..., Step], dict[str, _Field]]] = {
-    "start": (partial(EndStep, End.START), {}),
-    "end": (partial(EndStep, End.END), {}),
-    "op": (OpStep, {"op": _OP, "flow": _FLOW}),
-    "precedence": (OrderStep, {"first": _OP, "second": _OP, "at": _OP, "flow": _FLOW}),
-    "suppose": (SupposeStep, {"first": _OP, "second": _OP}),
-    "last": (partial(SetStep, True), {"ops": _OPS, "flows": _FLOWS}),
-    "first": (partial(SetStep, False), {"ops": _OPS, "flows": _FLOWS}),
-    "states": (StatesStep, {"backward": _FLAG, "states": _STATES}),
-    "blocks": (BlocksStep, {"rows": _LISTS, "column": _COLUMN}),
-    "region": (RegionStep, {"parts": _LISTS}),
+_FLOW = _Field(_Tables.flow, lambda ids, record, _: ids.forced(record), _FLOW_KEYS)
+_ROWS = _Field(lambda tables, rows: [[tables.op(v) for v in row] for row in rows], _read_lists)
+_FIELDS: dict[object, _Field] = {
+    bool: _Field(lambda _, flag: flag, lambda _, record, key: record.flag(key)),
+    Column: _Field(lambda _, column: column, _read_column, {"column", *_FORMER_KEYS}),
+    OpId: _Field(_Tables.op, lambda ids, record, key: ids.op(record.count(key), record.where)),
+    OpIds: _Field(
+        lambda tables, ops: [tables.op(v) for v in ops],
+        lambda ids, record, key: tuple(ids.op(value, record.where) for value in record.items(key)),
+    ),
+    OpRows: _ROWS,
+    Blocks: _ROWS,
+    States: _Field(lambda tables, rows: [[k, tables.op(v)] for k, v in rows], _read_states),
+    Forced: _FLOW,
+    OpFlows: _Field(
+        lambda tables, rows: [{"op": tables.op(v), **tables.flow(flow)} for v, flow in rows],
+        _read_flows,
+    ),
 }
-"""Class and fields of each kind of step; fields of a flow are part of its step."""
+"""How a field of a step is written and read, by its type; a flow is part of its step."""
+
+
+def _kinds() -> Iterator[tuple[str, tuple[Callable[..., Step], dict[str, Any], dict[str, _Field]]]]:
+    """Yield each kind of step: class, values of the fields that its name tells, other fields."""
+    for make in STEPS:
+        types = get_type_hints(make, include_extras=True)
+        names = [field.name for field in dataclasses.fields(cast(Any, make))]
+        for kind, *values in make.kinds:
+            lead, rest = dict(zip(names, values, strict=False)), names[len(values) :]
+            yield kind, (make, lead, {name: _FIELDS[types[name]] for name in rest})
+
+
+_STEPS = dict(_kinds())
 
 
 def _read_rows(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from optsched.check.steps import Certificate
+from optsched.check.certificate import Certificate
 from optsched.errors import FormatError, GraphError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.fields import Record, check_format

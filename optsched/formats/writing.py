@@ -32,7 +32,7 @@ from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
-    from optsched.check.steps import Certificate
+    from optsched.check.certificate import Certificate
 
 
 @keywords
@@ -203,7 +203,7 @@ def write_packing(
 
 def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
     """Write a certificate, compressed if the path ends in .gz; "-" is standard output."""
-    from optsched.check.steps import Certificate
+    from optsched.check.certificate import Certificate
 
     call = "write_certificate(certificate, path, graph)"
     check_call(call, path, certificate, Certificate)

@@ -48,7 +48,7 @@ from optsched.store.translate import (
 )
 
 if TYPE_CHECKING:
-    from optsched.check.steps import Certificate
+    from optsched.check.certificate import Certificate
 
 _Found = TypeVar("_Found")
 

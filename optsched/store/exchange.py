@@ -41,7 +41,7 @@ from optsched.store.schema import OLDER
 from optsched.store.translate import read_certificate, read_plan_document, read_search, unpack_json
 
 if TYPE_CHECKING:
-    from optsched.check.steps import Certificate
+    from optsched.check.certificate import Certificate
 
 EXPORT_FORMAT = "optsched-store/2"
 """First line of an export, which has one line per record after it."""

@@ -21,7 +21,7 @@ from optsched.solver.resume import Resume
 from optsched.store.document import MAX_VALUES
 
 if TYPE_CHECKING:
-    from optsched.check.steps import Certificate
+    from optsched.check.certificate import Certificate
 
 MAX_PACKED = 2**26
 """Most bytes of one stored document, compressed; larger ones are refused."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from optsched.certificate import CertificateEffort, certify_peak
-from optsched.check.steps import Certificate, Step, SupposeStep
+from optsched.check.certificate import Certificate, Step
+from optsched.check.steps import SupposeStep
 from optsched.errors import GraphError
 from optsched.model.graph import Graph
 from optsched.ordering import solve_order

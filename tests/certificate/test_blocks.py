@@ -15,9 +15,9 @@ from optsched.certificate import certify_peak
 from optsched.certificate.effort import CertificateEffort
 from optsched.certificate.write import CertificateSearch
 from optsched.check.blocks import Layout, check_blocks
-from optsched.check.certificate import check_certificate
+from optsched.check.certificate import Certificate, Step, check_certificate
 from optsched.check.network import Network
-from optsched.check.steps import BlocksStep, Certificate, StatesStep, Step, SupposeStep
+from optsched.check.steps import BlocksStep, StatesStep, SupposeStep
 from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.model.builder import GraphBuilder

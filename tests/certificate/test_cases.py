@@ -12,19 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched.check.certificate import check_certificate
-from optsched.check.steps import (
-    Certificate,
-    End,
-    EndStep,
-    Flow,
-    OpStep,
-    OrderStep,
-    SetStep,
-    StatesStep,
-    Step,
-    SupposeStep,
-)
+from optsched.check.certificate import Certificate, Step, check_certificate
+from optsched.check.network import Flow
+from optsched.check.steps import End, EndStep, OpStep, OrderStep, SetStep, StatesStep, SupposeStep
 from optsched.cli import main
 from optsched.errors import GraphError, OptschedError, PlanError
 from optsched.formats import write_graph

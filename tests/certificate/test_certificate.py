@@ -18,20 +18,9 @@ import pytest
 
 from optsched.certificate import CertificateEffort, bounds, certify_peak
 from optsched.certificate.states import list_states
-from optsched.check.certificate import check_certificate
-from optsched.check.network import Network
-from optsched.check.steps import (
-    Cases,
-    Certificate,
-    EndStep,
-    Flow,
-    OpStep,
-    OrderStep,
-    SetStep,
-    StatesStep,
-    Step,
-    SupposeStep,
-)
+from optsched.check.certificate import Certificate, Step, check_certificate
+from optsched.check.network import Cases, Flow, Network
+from optsched.check.steps import EndStep, OpStep, OrderStep, SetStep, StatesStep, SupposeStep
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError
 from optsched.formats import read_certificate, write_certificate
 from optsched.formats.certificate import certificate_document, read_certificate_document
@@ -44,7 +33,7 @@ from optsched.runtime.limits import Limits
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
 from tests.support.generators import random_graph
-from tests.support.schemas import schema
+from tests.support.schemas import certificate_schema, schema
 
 Document = dict[str, Any]
 
@@ -132,6 +121,10 @@ def test_cases_and_flows_are_told_apart() -> None:
         deep = {"input": 0, "free": deep, "held": {"releases": [], "passes": []}}
     with pytest.raises(FormatError, match="cases nested more than"):
         read_certificate_document(graph, document | {"steps": [{"kind": "op", "op": 0, **deep}]})
+
+
+def test_the_schema_has_the_steps_as_their_classes_are() -> None:
+    assert schema("certificate-1") == certificate_schema()
 
 
 def test_documents_fit_the_schema_and_come_back_the_same(tmp_path: Path) -> None:

@@ -14,17 +14,9 @@ import pytest
 from optsched.certificate import certify_peak, regions
 from optsched.certificate.write import CertificateSearch
 from optsched.check import region as check_region
-from optsched.check.certificate import check_certificate
+from optsched.check.certificate import Certificate, check_certificate
 from optsched.check.network import Network
-from optsched.check.steps import (
-    BlocksStep,
-    Certificate,
-    End,
-    EndStep,
-    RegionStep,
-    StatesStep,
-    SupposeStep,
-)
+from optsched.check.steps import BlocksStep, End, EndStep, RegionStep, StatesStep, SupposeStep
 from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import graph_document

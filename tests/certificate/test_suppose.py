@@ -12,9 +12,9 @@ from itertools import permutations
 import pytest
 
 from optsched.certificate.states import list_states
-from optsched.check.certificate import check_certificate
-from optsched.check.network import Network
-from optsched.check.steps import Certificate, Flow, OpStep, OrderStep, SetStep, Step, SupposeStep
+from optsched.check.certificate import Certificate, Step, check_certificate
+from optsched.check.network import Flow, Network
+from optsched.check.steps import OpStep, OrderStep, SetStep, SupposeStep
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph

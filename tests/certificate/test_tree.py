@@ -15,8 +15,8 @@ from optsched.certificate import CertificateEffort, certify_peak
 from optsched.certificate.bounds import Claim
 from optsched.certificate.trail import list_steps
 from optsched.certificate.tree import ConflictTree
-from optsched.check.certificate import check_certificate
-from optsched.check.steps import Certificate, OpStep, OrderStep, SupposeStep
+from optsched.check.certificate import Certificate, check_certificate
+from optsched.check.steps import OpStep, OrderStep, SupposeStep
 from optsched.errors import PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.model.arrays import IntArray

@@ -21,8 +21,9 @@ import numpy as np
 import pytest
 
 from optsched import pack, solve
+from optsched.check.certificate import Certificate
 from optsched.check.plan import check_plan
-from optsched.check.steps import Certificate, End, EndStep
+from optsched.check.steps import End, EndStep
 from optsched.errors import FormatError, GraphError, MissingDependencyError, PlanError, UsageError
 from optsched.formats import (
     FORMATS,

@@ -12,8 +12,8 @@ import pytest
 
 from heuristics import ORDERINGS
 from optsched.certificate import CertificateEffort, bounds, certify_peak
-from optsched.check.certificate import check_certificate
-from optsched.check.steps import Certificate, SetStep
+from optsched.check.certificate import Certificate, check_certificate
+from optsched.check.steps import SetStep
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder

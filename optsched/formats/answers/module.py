@@ -22,8 +22,8 @@ from optsched.model.module import Module
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
+    from optsched.check.certificate import Certificate
     from optsched.check.replay import Replayed
-    from optsched.check.steps import Certificate
     from optsched.model.plan import Plan
 
 

@@ -26,9 +26,9 @@ from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
+    from optsched.check.certificate import Certificate
     from optsched.check.plan import Checked
     from optsched.check.replay import Replayed
-    from optsched.check.steps import Certificate
     from optsched.model.plan import Plan
 
 
