@@ -1,8 +1,9 @@
 """Certificates by order bounds (L2): an op, a set of ops, and precedences that a budget implies.
 
-Each step is a flow at an op, as the checker adds it up (:mod:`optsched.certificate.flow`). A budget
-is refuted if some op needs more than it in every order; if that is so for each op of a set that may
-run last (or first); or if an op does not fit once the implied precedences are added.
+Each step is a flow at an op, as the checker adds it up (:mod:`optsched.ordering.bound.flow`). A
+budget is refuted if some op needs more than it in every order; by a bound of the table, such as a
+set of ops, each of them needing more if it runs last; or if an op does not fit once the implied
+precedences are added.
 
 Example: `a` and `b` each make 4 bytes that `join` reads to make 3. Within a budget of 10, `join`
 does not fit: the flow of its inputs and output is 11. One step refutes the budget.
@@ -14,19 +15,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
-from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.trail import Conflict, Trail, list_steps
 from optsched.check.certificate import Step
-from optsched.check.steps import End, EndStep, OpStep, OrderStep, SetStep
+from optsched.check.steps import End, EndStep, OpStep, OrderStep
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import running_by_op
 from optsched.ordering import closure_bound
+from optsched.ordering.bound.flow import FlowNetwork
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
-from optsched.ordering.bound.sets import ForcedSet, best_set, extremes
+from optsched.ordering.bound.table import ORDER_BOUNDS
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
@@ -82,7 +81,7 @@ def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock | None) 
 
 
 def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
-    """Look for a refutation of a budget by a set of ops, or by implied precedences.
+    """Look for a refutation of a budget by a bound of the table, or by implied precedences.
 
     Return precedences that hold within the budget; the steps that refute it, or None.
     """
@@ -90,8 +89,8 @@ def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
     # Each precedence takes a flow, which is too much for larger graphs.
     if len(graph.ops) > claim.effort.flow_ops:
         return [], None
-    found = refuting_set(claim)
-    # A set is one step, so it makes the shortest certificate.
+    found = refuting_bound(claim)
+    # A bound is one step, so it makes the shortest certificate.
     if found is not None:
         return [], [found]
     trail = implied(claim)
@@ -101,29 +100,16 @@ def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
     return steps, list_steps(graph, budget, conflict, len(steps) + 1)
 
 
-def refuting_set(claim: Claim) -> SetStep | None:
-    """Return a set whose last (or first) op does not fit the budget; None if no set is found."""
+def refuting_bound(claim: Claim) -> Step | None:
+    """Return the step of a bound that refutes the budget, such as a set of ops, or None."""
     with suppress(OutOfTimeError):
         context = claim.context()
         above = related(context.problem)
-        found = best_set(context, above, claim.budget, enough=claim.budget + 1)
-        if found is not None:
-            ends = extremes(context, above, np.array(found.ops, np.int64), last=found.last)
-            return set_step(claim, found, (op for op, _ in ends))
+        for row in ORDER_BOUNDS:
+            found = row.find(context, above, claim.budget, enough=claim.budget + 1)
+            if found and (step := found.step(FlowNetwork(claim.graph), claim.budget)):
+                return step
     return None
-
-
-def set_step(claim: Claim, found: ForcedSet, ends: Iterable[int]) -> SetStep | None:
-    """Return the step that no op of `ends` is last (or first) in the set; None if a flow fails."""
-    network, flows = FlowNetwork(claim.graph), []
-    for op in ends:
-        others = [v for v in found.ops if v != op]
-        before, after = (others, ()) if found.last else ((), others)
-        flow = network.forced(op, claim.budget, before, after)
-        if flow is None:
-            return None
-        flows.append((op, flow))
-    return SetStep(found.last, found.ops, tuple(flows))
 
 
 def implied(claim: Claim) -> Trail:

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from optsched.certificate.flow import FlowNetwork
 from optsched.check.certificate import Step
 from optsched.check.network import Flow, Forced
 from optsched.check.steps import OpStep, OrderStep, SupposeStep
 from optsched.model.graph import Graph
+from optsched.ordering.bound.flow import FlowNetwork
 
 Precedence = tuple[int, int]
 """The earlier op and the later one."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.certificate.bounds import Claim
-from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.trail import Conflict, Inference, Trail, UnshownError, contrary, suppose
+from optsched.ordering.bound.flow import FlowNetwork
 from optsched.ordering.tree import Branch, Propagation, count_pairs, known_pairs
 
 

@@ -6,7 +6,7 @@ A change of a buffer's size does not change edges or orders, so reachability is 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,30 +14,18 @@ from optsched.explanation.data import Change, LiveBuffer
 from optsched.model.graph import Graph
 from optsched.model.steps import Order
 from optsched.ordering import closure_bound, closure_witness
+from optsched.ordering.bound.closure import Bottleneck
+from optsched.ordering.bound.order_bound import OrderBound
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.bound.sets import best_set, extremes
 from optsched.ordering.bound.single_ops import op_bound
+from optsched.ordering.bound.table import ORDER_BOUNDS
 from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
 
 TOO_MANY = 12_000
 """Maximum number of ops for set bounds, which need one byte per pair of ops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bottleneck:
-    """An op that forces bytes to be live, or a set of ops whose last (or first) op does."""
-
-    value: int
-    op: int | None
-    """Id of the op; for a set, the candidate that forces fewest bytes; None for the start or the
-    end of
-    the graph."""
-    ops: tuple[int, ...] = ()
-    """Ids of the ops of the set; empty for a single op."""
-    last: bool = True
-    """True if the last op of the set forces the bytes, False if the first does."""
 
 
 class Bounds:
@@ -50,11 +38,11 @@ class Bounds:
     def __init__(self, graph: Graph, orders: Sequence[Order], clock: Clock) -> None:
         self.orders, self.clock = orders, clock
         self.graph = graph
-        self.sets: dict[tuple[tuple[int, ...], bool], None] = {}
-        self.above: np.ndarray | None = None
+        self.found: list[OrderBound] = []
+        self.above: Flags | None = None
 
-    def look_at_sets(self) -> bool:
-        """Enable set bounds; return True if the graph is small enough for them."""
+    def look_at_all(self) -> bool:
+        """Enable bounds of several ops; return True if the graph is small enough for them."""
         if len(self.graph.ops) > TOO_MANY:
             return False
         # Reachability takes a byte per pair of ops, hence the limit.
@@ -63,43 +51,31 @@ class Bounds:
 
     def strongest(self, graph: Graph) -> Bottleneck:
         """Return the best bound over all ops, the sets found earlier and newly found sets."""
-        found = closure_bound(graph, self.orders, clock=self.clock)
-        if not found.complete:
+        closure = closure_bound(graph, self.orders, clock=self.clock)
+        if not closure.complete:
             raise OutOfTimeError
-        best = Bottleneck(found.value, found.op)
         if self.above is None:
-            return best
+            return closure
+        best: Bottleneck = closure
+        context = self.problem(graph)
         # Sets found for other sizes are bounds for this one too.
-        for ops, last in self.sets:
-            held = self.of_set(graph, ops, last=last)
+        for earlier in self.found:
+            held = earlier.again(context, self.above)
             best = held if held.value > best.value else best
-        new = best_set(self.problem(graph), self.above, best.value)
-        if new is None:
-            return best
-        self.sets[new.ops, new.last] = None
-        return Bottleneck(new.value, new.op, new.ops, new.last)
+        for row in ORDER_BOUNDS:
+            found = row.find(context, self.above, best.value)
+            if found is not None:
+                self.found.append(found)
+                best = found
+        return best
 
     def value_of(self, graph: Graph, found: Bottleneck) -> int:
         """Return the bytes that an op or set forces in a copy with other buffer sizes."""
-        if found.ops:
-            return self.of_set(graph, found.ops, last=found.last).value
+        if isinstance(found, OrderBound):
+            assert self.above is not None
+            return found.again(self.problem(graph), self.above).value
         assert found.op is not None
         return closure_witness(graph, found.op).value
-
-    def of_set(self, graph: Graph, ops: tuple[int, ...], *, last: bool) -> Bottleneck:
-        """Return the bound that a set of ops gives."""
-        op, value = self.candidates(graph, ops, last=last)[0]
-        return Bottleneck(value, op, ops, last)
-
-    def candidates(
-        self, graph: Graph, ops: tuple[int, ...], *, last: bool
-    ) -> tuple[tuple[int, int], ...]:
-        """Return each op that can run last (or first) in a set, and the bytes forced, ascending."""
-        assert self.above is not None
-        problem = self.problem(graph)
-        found = extremes(problem, self.above, np.array(ops, np.int64), last=last)
-        # By bytes: the first one is the bound.
-        return tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
 
     def problem(self, graph: Graph) -> SearchContext:
         """Return the search context of the graph or of a copy with other sizes."""
@@ -158,10 +134,10 @@ def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
     search restarts whenever a set is found.
     """
     while True:
-        known = len(bounds.sets)
+        known = len(bounds.found)
         change = _shrink(bounds, buffer, found)
         # A new set may be a better bound at sizes that were tried before.
-        if len(bounds.sets) == known:
+        if len(bounds.found) == known:
             return change
 
 
@@ -184,25 +160,25 @@ def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
         return replace(graph, buffers=buffers)
 
     graph = bounds.graph
-    full, known = graph.buffers[buffer].size, len(bounds.sets)
+    full, known = graph.buffers[buffer].size, len(bounds.found)
     turns = {size: bounds.strongest(resized(size)) for size in _turns(graph, buffer)}
     low = min(bound.value for bound in turns.values())
     # No size lowers the bound.
     if found.value <= low:
-        return Change(buffer, 0, found.value, found.op, bool(found.ops))
+        return Change(buffer, 0, found.value, found.op, isinstance(found, OrderBound))
     start = max(size for size, bound in turns.items() if bound.value == low)
     base = resized(start)
     # The largest size below the next turn, where pairs are as they are here.
     size = min((turn for turn in turns if turn > start), default=full + 1) - 1
     at = bounds.strongest(resized(size))
-    while at.value > low and len(bounds.sets) == known:
+    while at.value > low and len(bounds.found) == known:
         if at.op is None:
             # Inputs or outputs force it: each byte less is a byte less there.
             size -= at.value - low
         else:
             size = start + low - bounds.value_of(base, at)
         at = bounds.strongest(resized(size))
-    return Change(buffer, full - size, low, at.op, bool(at.ops))
+    return Change(buffer, full - size, low, at.op, isinstance(at, OrderBound))
 
 
 def _turns(graph: Graph, buffer: int) -> set[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from optsched.explanation.words import Reason, explain_text
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
+from optsched.ordering.bound.order_bound import OrderBound
 from optsched.runtime.shown import Told
 
 
@@ -41,19 +42,6 @@ class Change:
     """Op that then forces the bound; None if inputs or outputs do."""
     by_set: bool = False
     """True if the op does so as the last or first op of a set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A set of ops (ascending ids): one of them runs last, or first if `last` is False.
-
-    `candidates` are pairs `(op, bytes)`: each op that can be the last (or first), and the bytes
-    that it then forces; fewest bytes first.
-    """
-
-    ops: tuple[int, ...]
-    last: bool
-    candidates: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +101,8 @@ class Explanation(Told):
     bound does not come from one op or set."""
     untried: int = 0
     """Number of these buffers that were not tried because of the time limit or an interrupt."""
-    group: Group | None = None
-    """Set whose last or first op is the bottleneck, if a set forces the bound."""
+    by: OrderBound | None = None
+    """Bound of several ops, such as the last of a set, if the bottleneck is one of them."""
     precedences: tuple[Implied, ...] = ()
     """Precedences that every order below the bound would have to keep; each follows from the
     earlier ones."""
@@ -124,14 +112,14 @@ class Explanation(Told):
     """True if an interrupt ended the work, so that more might have been proved or tried."""
 
     @property
-    def reason(self) -> Reason:
-        """Kind of reason."""
+    def reason(self) -> str:
+        """Kind of reason: one of `Reason`, or the name of a bound of several ops, such as `set`."""
         if self.searched is not None:
             return Reason.SEARCH
         if self.precedences:
             return Reason.PRECEDENCES
-        if self.group is not None:
-            return Reason.SET
+        if self.by is not None:
+            return self.by.name
         return Reason.ENDS if self.op is None else Reason.OP
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,12 +167,8 @@ class Explanation(Told):
             ],
             "changes_untried": self.untried,
         }
-        if self.group is not None:
-            record["set"] = {
-                "runs": "last" if self.group.last else "first",
-                "ops": [ops[v] for v in self.group.ops],
-                "candidates": [{"op": ops[v], "bytes": b} for v, b in self.group.candidates],
-            }
+        if self.by is not None:
+            record[self.by.name] = self.by.record(ops)
         if self.precedences:
             record["precedences"] = [
                 {

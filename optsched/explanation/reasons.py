@@ -10,13 +10,15 @@ from heuristics import ORDERINGS
 from optsched.certificate.bounds import Claim, refute, with_precedences
 from optsched.certificate.effort import DEFAULT_EFFORT
 from optsched.check.steps import OrderStep
-from optsched.explanation.bottleneck import Bottleneck, Bounds, live_buffers, shrink
-from optsched.explanation.data import Change, Explanation, Group, Implied, LiveBuffer, Searched
+from optsched.explanation.bottleneck import Bounds, live_buffers, shrink
+from optsched.explanation.data import Change, Explanation, Implied, LiveBuffer, Searched
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
 from optsched.model.liveness import peak_memory, running_by_op, timeline
 from optsched.model.steps import Order
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
+from optsched.ordering.bound.closure import Bottleneck
+from optsched.ordering.bound.order_bound import OrderBound
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.witness import written_over
 from optsched.ordering.context import OutOfTimeError
@@ -68,9 +70,8 @@ class _Explainer:
         peaks = [peak_memory(graph, order) for order in orders]
         self.peak = min(peaks)
         self.order: Order = orders[peaks.index(self.peak)]
-        found = closure_bound(graph, orders, clock=self.clock)
-        self.closure = Bottleneck(found.value, found.op)
-        self.bound = found.value
+        self.closure = closure_bound(graph, orders, clock=self.clock)
+        self.bound = self.closure.value
         self.outcome: OrderOutcome | None = None
         self.raised, self.by = 0, ""
         self.interrupted = False
@@ -115,8 +116,8 @@ class _Explainer:
         if self.bound == self.closure.value:
             return self.of_op()
         try:
-            # From simple to complex: one op, a set of ops, precedences, a search.
-            found = self.of_set() or self.of_precedences()
+            # From simple to complex: one op, several ops, precedences, a search.
+            found = self.of_several() or self.of_precedences()
         except OutOfTimeError:
             found = None
         return found or self.of_search()
@@ -157,10 +158,9 @@ class _Explainer:
     def at_op(self, graph: Graph, found: Bottleneck, *, changes: bool = True) -> Explanation:
         """Explain a bound forced by an op of the graph, or of a copy with more edges."""
         assert found.op is not None
-        others = tuple(v for v in found.ops if v != found.op)
-        before, after = (others, ()) if found.last else ((), others)
-        witness = closure_witness(graph, found.op, before=before, after=after)
-        live = live_buffers(graph, found.op, witness.done, before=before, after=after)
+        sides = {"before": found.before, "after": found.after}
+        witness = closure_witness(graph, found.op, **sides)
+        live = live_buffers(graph, found.op, witness.done, **sides)
         explanation = self.describe(witness.value, live, op=found.op, shared=witness.shared)
         return self.with_changes(explanation, found) if changes else explanation
 
@@ -179,17 +179,15 @@ class _Explainer:
         done.sort(key=lambda change: (change.bound, change.smaller_by, change.buffer))
         return replace(explanation, changes=tuple(done), untried=len(tried) - len(done))
 
-    def of_set(self) -> Explanation | None:
-        """Explain a bound forced by the last or first op of a set; None if no set found does."""
-        if not self.bounds.look_at_sets():
+    def of_several(self) -> Explanation | None:
+        """Explain a bound forced by one of several ops; None if no bound of the table does."""
+        if not self.bounds.look_at_all():
             return None
         found = self.bounds.strongest(self.graph)
-        if found.value < self.bound:
+        if found.value < self.bound or not isinstance(found, OrderBound):
             return None
         self.bound = found.value
-        candidates = self.bounds.candidates(self.graph, found.ops, last=found.last)
-        group = Group(found.ops, found.last, candidates)
-        return replace(self.at_op(self.graph, found), group=group)
+        return replace(self.at_op(self.graph, found), by=found)
 
     def of_precedences(self) -> Explanation | None:
         """Explain a bound by precedences that every smaller budget implies; None if impossible."""

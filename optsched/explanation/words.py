@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from optsched.ordering.bound.order_bound import OrderBound
+from optsched.ordering.bound.table import ORDER_BOUNDS
 from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.text import counted, listed, readable
 
@@ -20,14 +22,15 @@ NAMES = 3
 
 
 class Reason(StrEnum):
-    """Kind of the simplest known reason why no order has a peak below the bound."""
+    """Kind of the simplest known reason why no order has a peak below the bound.
+
+    A bound of several ops is a reason of its own (:mod:`optsched.ordering.bound.table`).
+    """
 
     ENDS = "ends"
     """Buffers live before the first op or after the last."""
     OP = "op"
     """Bytes that one op forces."""
-    SET = "set"
-    """Bytes that the last (or first) op of a set forces."""
     PRECEDENCES = "precedences"
     """Bytes that an op or set forces given the precedences that a smaller budget implies."""
     SEARCH = "search"
@@ -89,8 +92,8 @@ def _because(record: dict[str, Any]) -> list[str]:
     where = _where(record["at"], record["op"])
     if record["reason"] == Reason.SEARCH:
         return _by_search(record, where)
-    lines = []
-    if record["reason"] in (Reason.SET, Reason.PRECEDENCES):
+    lines, bound = [], _bound(record)
+    if bound or record["reason"] == Reason.PRECEDENCES:
         lines.append(f"  no single op forces this bound: {_most_of_one(record)}")
     for number, row in enumerate(record.get("precedences", ())):
         if number == SHOWN:
@@ -103,35 +106,17 @@ def _because(record: dict[str, Any]) -> list[str]:
             f"otherwise op {row['else']['op']} needs {spelled_bytes(row['else']['bytes'])}"
         )
     # A set of ops says more than the list of precedences alone.
-    if "set" in record:
-        return [*lines, *_by_set(record)]
+    if bound:
+        return [*lines, *bound.lines(record[bound.name])]
     if lines:
         lines.append(f"  with these, {spelled_bytes(record['forced'])} are live {where}:")
         return lines
     return [f"  because of what is live {where}:"]
 
 
-def _by_set(record: dict[str, Any]) -> list[str]:
-    """Return the lines for a set: one of its ops is last, and each candidate forces the bound."""
-    group = record["set"]
-    others = "have finished" if group["runs"] == "last" else "have yet to start"
-    # Fewest bytes first: even the cheapest candidate forces the bound.
-    best, *more = group["candidates"]
-    lines = [
-        f"  but one of these {len(group['ops']):,} ops must run {group['runs']}, when all others "
-        f"{others}: {listed(group['ops'], SHOWN)}"
-    ]
-    if not more:
-        return [
-            *lines,
-            f"  it can only be op {best['op']}; {spelled_bytes(best['bytes'])} are then live:",
-        ]
-    rest = [f"op {row['op']} {spelled_bytes(row['bytes'])}" for row in more]
-    return [
-        *lines,
-        f"  op {best['op']} needs the fewest bytes, {spelled_bytes(best['bytes'])} "
-        f"({listed(rest, NAMES)}):",
-    ]
+def _bound(record: dict[str, Any]) -> type[OrderBound] | None:
+    """Return the bound of several ops that is the reason, if one is."""
+    return next((row for row in ORDER_BOUNDS if row.name in record), None)
 
 
 def _by_search(record: dict[str, Any], where: str) -> list[str]:
@@ -155,7 +140,11 @@ _BY_PRECEDENCES = "by precedences that any better order would have to keep"
 _PROOFS = {
     "precedences near the peak": _BY_PRECEDENCES,
     "implied precedences": _BY_PRECEDENCES,
-    "set bound": "by a set of ops, after merging ops that can run consecutively without loss",
+    **{
+        row.source: f"by a {row.name} of ops, after merging ops that can run consecutively "
+        "without loss"
+        for row in ORDER_BOUNDS
+    },
 }
 """Text for bounds proved by methods other than search, by the step that raised the bound last."""
 
@@ -173,7 +162,8 @@ def _changes(record: dict[str, Any]) -> list[str]:
     idle = len(record["changes"]) - len(helping)
     lines = []
     if helping:
-        what = "bound of all ops and sets" if record["reason"] == Reason.SET else "bound"
+        by = _bound(record)
+        what = f"bound of all ops and {by.name}s" if by else "bound"
         lines.append(f"the {what} would fall if one of these buffers alone were smaller:")
         for row in helping:
             as_one = " (of a set)" if row["by_set"] else ""

@@ -226,7 +226,7 @@ _FIELDS: dict[object, _Field] = {
         _read_flows,
     ),
 }
-"""How a field of a step is written and read, by its type; a flow is part of its step."""
+"""Writing and reading of a field of a step, by its type; a flow is part of its step."""
 
 
 def _kinds() -> Iterator[tuple[str, tuple[Callable[..., Step], dict[str, Any], dict[str, _Field]]]]:

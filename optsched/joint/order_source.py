@@ -17,7 +17,7 @@ from optsched.joint.order_program import OrderProgram, instance_program, problem
 from optsched.joint.passed_states import with_passed_states
 from optsched.model.graph import Graph
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
-from optsched.ordering.bound.sets import best_set
+from optsched.ordering.bound.table import ORDER_BOUNDS
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.regions import Reduced, reduce
@@ -86,11 +86,12 @@ class ContractedGraph:
             self.look_along([start, *_heuristic_orders(graph, clock)])
 
     def _raise_bound(self) -> None:
-        """Raise the bound by the last op of a set of ops, and by the first."""
+        """Raise the bound by all bounds of the table, such as the last op of a set."""
         if self.families.sets and self.context.ops <= LOOK_OPS:
-            found = best_set(self.context, related(self.context.problem), self.bound)
-            if found is not None:
-                self.bound = found.value
+            above = related(self.context.problem)
+            for row in ORDER_BOUNDS:
+                found = row.find(self.context, above, self.bound)
+                self.bound = self.bound if found is None else found.value
 
     def look_along(self, orders: Iterable[Sequence[int]]) -> None:
         """Pass states that some order of minimum peak passes, found along orders of the graph."""

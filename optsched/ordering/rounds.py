@@ -27,7 +27,7 @@ import numpy as np
 from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
-from optsched.ordering.bound.sets import best_set
+from optsched.ordering.bound.table import ORDER_BOUNDS
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import OrderingEffort
 from optsched.ordering.improve.anneal import Annealer
@@ -133,7 +133,7 @@ class OrderingRounds(OrderIncumbent):
             yield self.improve_first
             yield self.local_precedences
         yield partial(self.search, self.states)
-        yield self.set_bound
+        yield self.order_bounds
         if self.context.ops > effort.patient_ops:
             yield partial(self.search, effort.patient_states)
         if not large:
@@ -230,13 +230,15 @@ class OrderingRounds(OrderIncumbent):
         regions = self.full.statistics.regions
         self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
 
-    def set_bound(self) -> None:
-        """Raise the bound by the last and the first op of sets of large ops."""
+    def order_bounds(self) -> None:
+        """Raise the bound by all bounds of the table, such as the last op of a set."""
         context = self.context
         if self.rules.sets and context.ops <= self.effort.budget_ops:
-            found = best_set(context, related(context.problem), self.bound, self.peak)
-            if found is not None:
-                self.force(found.value, "set bound")
+            above = related(context.problem)
+            for row in ORDER_BOUNDS:
+                found = row.find(context, above, self.bound, self.peak)
+                if found is not None:
+                    self.force(found.value, found.source)
 
     def local_precedences(self) -> None:
         """Try two methods that are fast in large graphs: windows, and precedences at the peak."""

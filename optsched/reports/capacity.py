@@ -19,7 +19,7 @@ from optsched.model.selection import select
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits
-from optsched.runtime.text import listed, listed_names, readable
+from optsched.runtime.text import listed, readable
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
 from optsched.solver.status import Status
@@ -183,11 +183,10 @@ def _set_culprits(graph: Graph, capacity: int) -> Culprits | None:
 
     # By work, not by time: the same text on every machine.
     found = explain(graph, changes=0, limits=Limits(seconds=None, work=SET_WORK))
-    if found.group is None or found.bound <= capacity:
+    if found.by is None or found.bound <= capacity:
         return None
-    names = listed_names((graph.ops[v].name for v in found.group.ops), SHOWN)
-    which = "last" if found.group.last else "first"
-    place = f"whenever the {which} of ops {names} runs, these or as many other bytes"
+    moment = found.by.moment([readable(op.name) for op in graph.ops])
+    place = f"whenever {moment} runs, these or as many other bytes"
     return _named(graph, (live.buffer for live in found.buffers)), place
 
 

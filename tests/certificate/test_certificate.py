@@ -311,7 +311,7 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
 def no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
     """No op and no set refutes a budget; the precedences it implies are found all the same."""
     monkeypatch.setattr(bounds, "refuting_op", lambda *_: None)
-    monkeypatch.setattr(bounds, "refuting_set", lambda *_: None)
+    monkeypatch.setattr(bounds, "refuting_bound", lambda *_: None)
 
 
 @pytest.mark.usefixtures("no_refutation")

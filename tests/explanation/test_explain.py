@@ -18,7 +18,7 @@ from optsched.formats import write_graph
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, closure_bound, solve_order
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.bound.sets import best_set
+from optsched.ordering.bound.sets import ForcedSet
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.limits import Limits, StopReason
@@ -50,10 +50,10 @@ def check_live(graph: Graph, found: Explanation) -> None:
 def bound_of(graph: Graph, found: Explanation) -> int:
     """The bound that an explanation is about, of a graph with other sizes."""
     closure = closure_bound(graph).value
-    if found.reason is not Reason.SET:
+    if found.reason != ForcedSet.name:
         return closure
     context = SearchContext(build_problem(graph.arrays))
-    found = best_set(context, related(context.problem), closure)
+    found = ForcedSet.find(context, related(context.problem), closure)
     return found.value if found else closure
 
 
@@ -68,7 +68,7 @@ def test_random_graphs_are_explained_to_the_byte() -> None:
         if found.reason in (Reason.OP, Reason.ENDS):
             assert found.bound == found.op_bound
             assert len(found.changes) == min(8, len(found.buffers))
-        for change in found.changes if found.reason is not Reason.SET else ():
+        for change in found.changes if found.reason != ForcedSet.name else ():
             size = graph.buffers[change.buffer].size - change.smaller_by
             least = closure_bound(resized(graph, change.buffer, 0)).value
             assert closure_bound(resized(graph, change.buffer, size)).value == least == change.bound
@@ -89,7 +89,7 @@ def test_in_place_explanations_add_up_and_changes_are_the_smallest() -> None:
         found = explain(graph, changes=3)
         check_live(graph, found)
         assert found.bound == least_peak(graph) == found.peak
-        for change in found.changes if found.reason is not Reason.SET else ():
+        for change in found.changes if found.reason != ForcedSet.name else ():
             size = graph.buffers[change.buffer].size
             bounds = [
                 closure_bound(resized(graph, change.buffer, t)).value for t in range(size + 1)
@@ -132,7 +132,7 @@ def some_sets(count: int) -> Iterator[tuple[Graph, Explanation]]:
     for seed in itertools.count():
         graph = random_graph(np.random.default_rng(seed), ops=9, max_reads=2)
         found = explain(graph)
-        if found.reason is Reason.SET:
+        if found.reason == ForcedSet.name:
             yield graph, found
             count -= 1
         if not count:
@@ -143,8 +143,8 @@ def test_one_of_a_set_forces_the_bound_and_the_others_no_less() -> None:
     """By all downsets: what each candidate forces, who is none, and what is live in every order."""
     optional = 0
     for graph, found in some_sets(5):
-        oracle, group = Oracle(graph), found.group
-        assert group is not None
+        oracle, group = Oracle(graph), found.by
+        assert isinstance(group, ForcedSet)
         assert found.bound > found.op_bound
         forced = {}
         for v in group.ops:
@@ -208,7 +208,7 @@ def test_each_precedence_holds_in_every_order_below_the_bound() -> None:
             assert {row.at, other} == {row.first, row.second}
             assert oracle.least_during(row.at, **sides) == row.forced >= explanation.bound
             graph = with_precedences(graph, [(row.first, row.second)])
-        if explanation.group is None:
+        if explanation.by is None:
             assert Oracle(graph).least_during(explanation.op) == explanation.forced
 
 

@@ -15,7 +15,7 @@ from optsched.model.inplace import matched_bytes
 from optsched.ordering import ClosureBound, OrderingRules, closure_bound, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
-from optsched.ordering.bound.sets import best_set
+from optsched.ordering.bound.sets import ForcedSet
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.inplace import find_savings
@@ -166,7 +166,7 @@ def test_implied_precedences_and_set_bounds_hold_for_every_order_within_the_budg
         )
         peaks = {order: check_order(graph, order) for order in orders(graph)}
         optimum = min(peaks.values())
-        found = best_set(context, related(context.problem), 0)
+        found = ForcedSet.find(context, related(context.problem), 0)
         assert found is None or found.value <= optimum
         for budget in range(max(0, optimum - 1), optimum + 3):
             precedences = BudgetPrecedences(context)

@@ -8,7 +8,7 @@ import pytest
 
 from optsched.model.graph import Graph
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
-from optsched.ordering.bound.sets import best_set
+from optsched.ordering.bound.sets import ForcedSet
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.improve.neighborhood import WindowSearch
@@ -96,7 +96,7 @@ def test_set_bound_is_never_above_the_optimum_and_often_meets_it(seed: int) -> N
     better = 0
     for graph in some_graphs(300, seed=seed, most=10):
         context = as_problem(graph)
-        found = best_set(context, related(context.problem), 0)
+        found = ForcedSet.find(context, related(context.problem), 0)
         bound = found.value if found else 0
         assert bound <= Oracle(graph).least_peak()
         better += bound == Oracle(graph).least_peak()

@@ -15,12 +15,13 @@ from optsched.certificate import CertificateEffort, bounds, certify_peak
 from optsched.check.certificate import Certificate, check_certificate
 from optsched.check.steps import SetStep
 from optsched.errors import OptschedError, PlanError
+from optsched.explanation import bottleneck, explain, words
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, closure_bound, solve_order
+from optsched.ordering import ALL_RULES, closure_bound, rounds, solve_order
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.bound.sets import best_set
+from optsched.ordering.bound.sets import ForcedSet
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import build_problem
@@ -34,6 +35,7 @@ INSTANCES = Path(__file__).parents[2] / "instances"
 OPTIMUM = 3_516_327_944
 """Minimum peak in bytes of a backward graph of DeBERTa-v2, 949 ops."""
 WITHOUT = replace(ALL_RULES, sets=False)
+NO_SEARCH = CertificateEffort(most_states=0, most_cases=0)
 
 
 def graphs(seed: int, count: int, most: int = 7) -> Iterator[Graph]:
@@ -72,11 +74,11 @@ def test_set_bound_is_never_above_the_least_peak(seed: int) -> None:
     for graph in graphs(seed, 400):
         context, peak = SearchContext(build_problem(graph.arrays)), least_peak(graph)
         above = related(context.problem)
-        found = best_set(context, above, 0)
+        found = ForcedSet.find(context, above, 0)
         assert found is None or found.value <= peak
         met += found is not None and found.value == peak
         # Some set that says enough is as good; none says more than all of them.
-        some = best_set(context, above, 0, enough=1)
+        some = ForcedSet.find(context, above, 0, enough=1)
         assert (some is None) == (found is None)
         assert some is None or found is None or 1 <= some.value <= found.value
     assert met > 60
@@ -130,11 +132,33 @@ def test_certificates_by_sets_are_accepted_and_say_no_more_than_is_true() -> Non
 
 
 def test_a_set_shows_what_no_precedences_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    effort = CertificateEffort(most_states=0, most_cases=0)
     graph = wide_graph(8)
     outcome = solve_order(graph)
-    written = certify_peak(graph, outcome.order, outcome.peak, effort=effort)
+    written = certify_peak(graph, outcome.order, outcome.peak, effort=NO_SEARCH)
     assert [type(step) for step in written.certificate.steps] == [SetStep]
     assert (written.certificate.bound, written.missing) == (outcome.peak, None)
-    monkeypatch.setattr(bounds, "refuting_set", lambda _: None)
-    assert certify_peak(graph, outcome.order, outcome.peak, effort=effort).missing is not None
+    monkeypatch.setattr(bounds, "refuting_bound", lambda _: None)
+    assert certify_peak(graph, outcome.order, outcome.peak, effort=NO_SEARCH).missing is not None
+
+
+def test_a_row_of_the_table_serves_search_certificates_and_explanations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bound that only its class and the table know, in place of that by sets."""
+
+    class Gang(ForcedSet):
+        name, source = "gang", "gang bound"
+
+    for module in (rounds, bounds, bottleneck, words):
+        monkeypatch.setattr(module, "ORDER_BOUNDS", (Gang,))
+    graph, sources = wide_graph(8), []
+    few = replace(EFFORT, first_states=1)
+    outcome = solve_order(graph, effort=few, on_event=lambda event: sources.append(event.source))
+    assert "gang bound" in sources
+    written = certify_peak(graph, outcome.order, outcome.peak, effort=NO_SEARCH)
+    assert (written.rung, written.certificate.bound) == (Proof.BOUND, outcome.peak)
+    found = explain(graph)
+    assert found.reason == "gang"
+    assert {"gang", "reason"} <= found.to_dict().keys()
+    assert "one of these" in str(found)
+    assert "bound of all ops and gangs" in str(found)

@@ -38,16 +38,25 @@ FLOW_SECONDS = 3e-4
 
 
 @dataclass(frozen=True, slots=True)
-class ClosureBound:
-    """A lower bound on the peak of every order."""
+class Bottleneck:
+    """Bytes that are live in every order: while an op runs, or before or after all ops."""
 
     value: int
-    """Bytes."""
+    """Bytes; the minimum over all ops that may be the one, if several may."""
     op: int | None
-    """Id of the op that forces them; None if the inputs or the outputs of the graph do."""
-    flows: int
+    """Id of an op that attains it; None if the inputs or the outputs of the graph do."""
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    """`before` and `after`: ops that have ended then, or start later, besides what edges imply."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureBound(Bottleneck):
+    """The best bound that a single op forces."""
+
+    flows: int = 0
     """Number of ops that were looked at."""
-    complete: bool
+    complete: bool = True
     """True if no other op can give more; False if the limit was reached first."""
 
 
@@ -129,7 +138,7 @@ def raise_closure(
         # search.
         late = clock is not None and flows and clock.expired()
         if late or flows == most:
-            return ClosureBound(value, best, flows, complete=False)
+            return ClosureBound(value, best, flows=flows, complete=False)
         flows += 1
         if clock:
             clock.spend(1, FLOW_SECONDS)
@@ -142,7 +151,7 @@ def raise_closure(
             _share(problem, cap, clock)
             # Caps have become smaller, so the order in which the ops are tried changes.
             waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
-    return ClosureBound(value, best, flows, complete=True)
+    return ClosureBound(value, best, flows=flows)
 
 
 def _share(problem: OrderingProblem, cap: IntArray, clock: Clock | None) -> None:

@@ -14,47 +14,120 @@ have left 10 bytes: the peak is at least 23.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, Self
 
 import numpy as np
 
+from optsched.check.steps import SetStep
 from optsched.model.arrays import IntArray
+from optsched.ordering.bound.flow import FlowNetwork
+from optsched.ordering.bound.order_bound import OrderBound
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.cut import Flags, least_given
 from optsched.ordering.kernels.max_flow import UNBOUNDED
+from optsched.runtime.bytes import spelled_bytes
+from optsched.runtime.text import listed
+
+SHOWN_OPS, SHOWN_CANDIDATES = 12, 3
+"""Maximum number of ops of a set, and of further candidates, in a text."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForcedSet:
+class ForcedSet(OrderBound):
     """A set bound: the bytes that the last (or the first) op of a set forces."""
 
-    value: int
-    """Bytes: the minimum over all ops of the set that may be the last (or the first)."""
-    op: int
-    """Id of an op that attains the minimum."""
-    ops: tuple[int, ...]
+    name = "set"
+    source = "set bound"
+
+    ops: tuple[int, ...] = ()
     """Ids of the set, ascending."""
-    last: bool
+    last: bool = True
     """True for the last op of the set, False for the first."""
+    candidates: tuple[tuple[int, int], ...] = ()
+    """`(op, bytes)`: each op that can be the last (or first), and the bytes that it then forces;
+    fewest bytes first."""
+
+    @classmethod
+    def of(cls, members: IntArray, found: Iterable[tuple[int, int]], *, last: bool) -> Self:
+        """Return the bound of a set from the bytes that its candidates force."""
+        candidates = tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
+        ops, (op, value) = tuple(members.tolist()), candidates[0]
+        return cls(value, op, *_around(op, ops, last), ops, last, candidates)
+
+    @classmethod
+    def find(
+        cls, context: SearchContext, above: Flags, bound: int, enough: int = UNBOUNDED
+    ) -> Self | None:
+        """Return the set that forces most bytes; None if no set forces more than `bound`."""
+        best = None
+        for members, last in product(large_ops(context), (True, False)):
+            if bound >= enough:
+                break
+            found = []
+            for pair in extremes(context, above, members, last=last):
+                found.append(pair)
+                # The minimum only falls from here on, so it cannot exceed the bound any more.
+                if pair[1] <= bound:
+                    break
+            else:
+                if found:
+                    best = cls.of(members, found, last=last)
+                    bound = best.value
+        return best
+
+    def again(self, context: SearchContext, above: Flags) -> Self:
+        """Return the bound of the same set."""
+        members, last = np.array(self.ops, np.int64), self.last
+        return self.of(members, extremes(context, above, members, last=last), last=last)
+
+    def step(self, network: FlowNetwork, budget: int) -> SetStep | None:
+        """Return the step that no candidate is last (or first) in the set."""
+        flows = []
+        for op, _ in sorted(self.candidates):
+            flow = network.forced(op, budget, *_around(op, self.ops, self.last))
+            if flow is None:
+                return None
+            flows.append((op, flow))
+        return SetStep(self.last, self.ops, tuple(flows))
+
+    def record(self, ops: Sequence[str]) -> dict[str, Any]:
+        """Return the set, and which of its ops runs last (or first)."""
+        return {
+            "runs": "last" if self.last else "first",
+            "ops": [ops[v] for v in self.ops],
+            "candidates": [{"op": ops[v], "bytes": b} for v, b in self.candidates],
+        }
+
+    @staticmethod
+    def lines(record: dict[str, Any]) -> list[str]:
+        """Return the lines for a set: one of its ops is last, and each forces the bound."""
+        others = "have finished" if record["runs"] == "last" else "have yet to start"
+        # Fewest bytes first: even the cheapest candidate forces the bound.
+        best, *more = record["candidates"]
+        first = (
+            f"  but one of these {len(record['ops']):,} ops must run {record['runs']}, when all "
+            f"others {others}: {listed(record['ops'], SHOWN_OPS)}"
+        )
+        least = spelled_bytes(best["bytes"])
+        if not more:
+            return [first, f"  it can only be op {best['op']}; {least} are then live:"]
+        rest = [f"op {row['op']} {spelled_bytes(row['bytes'])}" for row in more]
+        rest_words = listed(rest, SHOWN_CANDIDATES)
+        return [first, f"  op {best['op']} needs the fewest bytes, {least} ({rest_words}):"]
+
+    def moment(self, ops: Sequence[str]) -> str:
+        """Return which op of the set it is."""
+        names = listed([ops[v] for v in self.ops], SHOWN_OPS)
+        return f"the {'last' if self.last else 'first'} of ops {names}"
 
 
-def best_set(
-    context: SearchContext, above: Flags, bound: int, enough: int = UNBOUNDED
-) -> ForcedSet | None:
-    """Return the set that forces most bytes; None if no set forces more than `bound`.
-
-    Stops at the first set that forces `enough` bytes.
-    """
-    best = None
-    for members, last in product(large_ops(context), (True, False)):
-        if bound >= enough:
-            break
-        value, op = least_extreme(context, above, members, bound, last=last)
-        if value > bound:
-            best, bound = ForcedSet(value, op, tuple(members.tolist()), last), value
-    return best
+def _around(op: int, members: Sequence[int], last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the other ops of a set as those before one of them, or as those after it."""
+    others = tuple(v for v in members if v != op)
+    return (others, ()) if last else ((), others)
 
 
 def large_ops(context: SearchContext) -> Iterator[IntArray]:
@@ -72,23 +145,6 @@ def large_ops(context: SearchContext) -> Iterator[IntArray]:
             break
         if len(members) > 1:
             yield members
-
-
-def least_extreme(
-    context: SearchContext, above: Flags, members: IntArray, bound: int, *, last: bool
-) -> tuple[int, int]:
-    """Return the least bytes that the last (or first) op of a set forces, and that op.
-
-    Stops at the first op that forces at most `bound` bytes: the set cannot raise the bound then.
-    """
-    least, weakest = -1, -1
-    for op, value in extremes(context, above, members, last=last):
-        if least < 0 or value < least:
-            least, weakest = value, op
-        # The minimum only falls from here on, so it cannot exceed the bound any more.
-        if least <= bound:
-            break
-    return least, weakest
 
 
 def extremes(

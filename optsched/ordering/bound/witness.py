@@ -2,7 +2,7 @@
 
 The closure bound of an op is a minimum over all states in which it can run. A state that attains
 the minimum explains the bound to a person: these buffers are live at that moment, held by these
-ops. Certificates prove the same number by a flow instead (:mod:`optsched.certificate.flow`).
+ops. Certificates prove the same number by a flow instead (:mod:`optsched.ordering.bound.flow`).
 
 Example: `a` makes 4 bytes, `b` shrinks them to 1, and `c`, unrelated, makes 8. At least 9 bytes are
 live while `c` runs if `a` has, but `c` can also run first: its bound is 8, and the witness is the
