@@ -20,8 +20,8 @@ MOST_LINES = {
     "optsched": 1_159,
     "optsched/certificate": 1_426,
     "optsched/check": 5_515,
-    "optsched/cli": 4_286,
-    "optsched/compare": 2_455,
+    "optsched/cli": 4_267,
+    "optsched/compare": 2_450,
     "optsched/counterexamples": 2_056,
     "optsched/explanation": 841,
     "optsched/fleet": 1_816,
@@ -32,9 +32,9 @@ MOST_LINES = {
     "optsched/ordering": 9_691,
     "optsched/packing": 4_005,
     "optsched/plugins": 12_326,
-    "optsched/reports": 5_927,
+    "optsched/reports": 5_936,
     "optsched/runtime": 3_620,
-    "optsched/solver": 13_779,
+    "optsched/solver": 13_784,
     "optsched/store": 2_695,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

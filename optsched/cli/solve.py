@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from optsched.formats.format import Session
     from optsched.model.graph import Graph
     from optsched.model.module import Module
+    from optsched.runtime.limits import OnEvent
     from optsched.solver.module_result import ModuleResult
     from optsched.solver.result import Result
 
@@ -46,80 +47,99 @@ _OF_ONE_GRAPH = (
 
 def _solve(args: argparse.Namespace) -> int:
     from optsched.compare.saving import figures_of
-    from optsched.formats import read_plan, session_of, write_plan
+    from optsched.formats import session_of
     from optsched.reports.arena import arena_fields, within_fields
-    from optsched.reports.results import plan_record, plan_text, trace_rows
-    from optsched.solver.pipeline import solve
+    from optsched.reports.module import result_record, result_text, write_result
+    from optsched.reports.results import trace_rows
 
     if args.unfuse or args.page:
         return _solve_unfused(args)
     # The record of a result has all settings.
     args.objective = args.objective or "slab"
-    slabs = common.pools(args)
     _refuse_pairs(args)
     module = common.read_module(args, args.graph)
-    if module.calls:
-        return _solve_module(args, module)
+    # Options that name ops of one graph have no meaning for several computations.
+    if module.calls and (given := common.given(args, *_OF_ONE_GRAPH)):
+        raise UsageError(f"{module.name} is a module of computations: no {given[0]} for it")
     graph = module.graphs[module.entry]
     common.protect([args.output, args.certificate], args.graph, args.warm_start, args.baseline)
-    # The baseline is read before rules, which may refer to its sequence.
-    baseline = read_plan(args.baseline, graph) if args.baseline else None
-    rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     asked, tail = common.capacity(args), common.tail(args, graph)
     seconds, begun = common.limits(args).seconds, time.monotonic()
     # Beside the search.
     session = session_of(graph)
+    # The tail takes its part of the array, however small the slab is.
+    enough = max(0, asked - tail.tail) if asked is not None and tail else asked
     with ProgressLine(seconds=seconds) as show:
-        result = solve(
-            graph,
-            pools=slabs,
-            objective=args.objective,
-            # The tail takes its part of the array, however small the slab is.
-            capacity=max(0, asked - tail.tail) if asked is not None and tail else asked,
-            engine=args.engine,
-            limits=common.clock(args),
-            warm_start=read_plan(args.warm_start, graph) if args.warm_start else None,
-            order_rules=rules,
-            baseline=baseline,
-            max_moved=args.max_moved,
-            fewest_moves=args.fewest_moves,
-            independent=args.independent,
-            on_event=show,
-        )
-    # The plan's file is of the graph under rules, as the checker reads it.
-    graph = rules.apply(graph)
+        found = _search(args, module, enough, show)
+    result = found.entry
     # Plan files have order and offsets of their own.
-    record = plan_record(result, listed=args.json)
-    if graph.origin is not None and not slabs:
+    record = result_record(found, listed=args.json)
+    if graph.origin is not None and not result.in_pools:
         record |= arena_fields(graph.origin.tails, result.slab)
     if asked is not None:
         record |= within_fields(asked, tail, result.slab)
-    text = plan_text(result, record)
+    text = result_text(found, record)
     # The saving is against the framework, which has no rules.
     if session is not None and seconds is not None:
         # A search that ends early leaves the rest of its time.
         left = max(0.0, begun + seconds - time.monotonic())
         _measure(session, graph, result, min(PATIENCE, left + 0.2 * seconds + 0.5))
-    text = add_saving(module.graphs[module.entry], record, text, **figures_of(result))
+    what = module if module.calls else graph
+    text = add_saving(what, record, text, **figures_of(found))
     text += tiling_hint(args, result.status == "infeasible", asked)
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:
-        if args.output and result.plan is not None:
-            write_plan(result.plan, args.output, graph, record)
+        # Written inside the try block, and printed in any case: the result must not be lost.
+        if args.output:
+            if module.results_inside:
+                raise UsageError(f"{args.output}: {module.name} has orders only, and no offsets")
+            write_result(found, args.output, record)
         if args.certificate:
-            note = record["certificate"] = _certify(args, result)
+            note = record["certificate"] = _certify(args, found)
             among = f" among {result.restriction}" if result.restriction else ""
             text += (
                 f"\n  certificate: {Proof(note['rung']).with_code}, "
-                f"no order below {note['bound']:,} bytes{among}"
+                f"no order{'s' if module.calls else ''} below {note['bound']:,} bytes{among}"
             )
     finally:
-        # Printed even if a file could not be written, for example on a full disk.
         common.print_result(args, record, text)
     if _may_need_more(record):
         return common.NOTHING_FOUND
     return common.exit_code(result.status, result.stop_reason)
+
+
+def _search(
+    args: argparse.Namespace, module: Module, capacity: int | None, on_event: OnEvent
+) -> Result | ModuleResult:
+    """Plan a graph, or all computations of a module that has more than one."""
+    from optsched.formats import read_plan
+    from optsched.solver import module as modules
+    from optsched.solver.pipeline import solve
+
+    asked: dict[str, Any] = {
+        "objective": args.objective,
+        "capacity": capacity,
+        "engine": args.engine,
+        "limits": common.clock(args),
+        "on_event": on_event,
+    }
+    if module.calls:
+        return modules.solve_module(module, **asked)
+    graph = module.graphs[module.entry]
+    # The baseline is read before rules, which may refer to its sequence.
+    baseline = read_plan(args.baseline, graph) if args.baseline else None
+    return solve(
+        graph,
+        **asked,
+        pools=common.pools(args),
+        warm_start=read_plan(args.warm_start, graph) if args.warm_start else None,
+        order_rules=common.reading(args).order_rules(graph, baseline.order if baseline else None),
+        baseline=baseline,
+        max_moved=args.max_moved,
+        fewest_moves=args.fewest_moves,
+        independent=args.independent,
+    )
 
 
 def _measure(session: Session, graph: Graph, result: Result, seconds: float) -> None:
@@ -157,70 +177,31 @@ def _solve_unfused(args: argparse.Namespace) -> int:
     return solve_unfused(args)
 
 
-def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
-    """Write the certificate of the bound on the peak; print a note if it proves less."""
+def _certify(args: argparse.Namespace, found: Result | ModuleResult) -> dict[str, Any]:
+    """Write the certificate of the bounds on peaks; print a note if one proves less."""
     from optsched.api import certify
-
-    assert result.question is not None
-    graph = result.question.graph
-    limits = common.certificate_clock(args, result.stop_reason)
-    written = certify(graph, args.certificate, result=result, limits=limits)
-    if written.missing:
-        common.show(f"optsched: certificate: {written.missing}", sys.stderr)
-    bound = written.certificate.bound
-    return {"rung": written.rung, "bound": bound, "missing": written.missing}
-
-
-def _solve_module(args: argparse.Namespace, module: Module) -> int:
-    """Plan all computations of a module; print the result and write the plan."""
-    from optsched.compare.saving import figures_of
-    from optsched.formats import write_module_plan
-    from optsched.reports.module import module_claims, module_record, module_text
-    from optsched.solver import module as solver
-
-    # Options that name ops of one graph have no meaning for several computations.
-    if given := common.given(args, *_OF_ONE_GRAPH):
-        raise UsageError(f"{module.name} is a module of computations: no {given[0]} for it")
-    common.protect([args.output, args.certificate], args.graph)
-    with ProgressLine(seconds=common.limits(args).seconds) as show:
-        found = solver.solve_module(
-            module,
-            objective=args.objective,
-            capacity=common.capacity(args),
-            engine=args.engine,
-            limits=common.clock(args),
-            on_event=show,
-        )
-    record = module_record(found)
-    text = add_saving(module, record, module_text(found, record), **figures_of(found))
-    try:
-        # Written inside the try block, and printed in any case: the result must not be lost.
-        if args.output:
-            if module.results_inside:
-                raise UsageError(f"{args.output}: {module.name} has orders only, and no offsets")
-            if found.plans is not None:
-                write_module_plan(found.plans, args.output, module, module_claims(found))
-        if args.certificate:
-            note = record["certificate"] = _certify_module(args, found)
-            text += f"\n  certificate: no orders below {note['bound']:,} bytes"
-    finally:
-        common.print_result(args, record, text)
-    return common.exit_code(found.status, found.entry.stop_reason)
-
-
-def _certify_module(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
-    """Write certificates of the bounds on the peaks; print a note if one proves less."""
     from optsched.certificate import certify_module
     from optsched.formats import write_module_certificate
+    from optsched.solver.result import Result
 
     limits = common.certificate_clock(args, found.entry.stop_reason)
-    written = certify_module(found.module, found.orders, found.peak_bounds, limits=limits)
-    for name, row in written.items():
+    if isinstance(found, Result):
+        assert found.question is not None
+        written = certify(found.question.graph, args.certificate, result=found, limits=limits)
+        made = {"": written}
+    else:
+        made = certify_module(found.module, found.orders, found.peak_bounds, limits=limits)
+        certificates = {name: row.certificate for name, row in made.items()}
+        write_module_certificate(certificates, args.certificate, found.module)
+        written = made[found.module.entry]
+    for name, row in made.items():
         if row.missing:
-            common.show(f"optsched: certificate of {name}: {row.missing}", sys.stderr)
-    certificates = {name: row.certificate for name, row in written.items()}
-    write_module_certificate(certificates, args.certificate, found.module)
-    return {"bound": certificates[found.module.entry].bound}
+            of = f" of {name}" if name else ""
+            common.show(f"optsched: certificate{of}: {row.missing}", sys.stderr)
+    # That of several computations is as long as its longest.
+    rung = max(row.rung for row in made.values())
+    missing = next((row.missing for row in made.values() if row.missing), None)
+    return {"rung": rung, "bound": written.certificate.bound, "missing": missing}
 
 
 SOLVE = Command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from optsched.check.module import check_module, check_schedule
 from optsched.check.plan import Checked, check_order
@@ -20,6 +21,13 @@ from optsched.runtime.limits import Objective
 from optsched.solver.module import solve_module
 
 _Sizes = dict[str, int]
+
+
+def runner_of(module: Module, graph: Graph, *settings: Any, **named: Any) -> MethodRunner:
+    """Return the runner for a module with calls, or for the graph alone, which is its entry."""
+    if module.calls:
+        return ModuleRunner(graph, *settings, **named, module=module)
+    return MethodRunner(graph, *settings, **named)
 
 
 @dataclass

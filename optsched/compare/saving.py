@@ -18,14 +18,14 @@ from heuristics.portfolio import pack_apart
 from optsched.check.packing import check_packing
 from optsched.compare.measure import DEFAULT_PACKING, MethodRunner
 from optsched.compare.methods import Heuristic, Method, parse_methods
-from optsched.compare.module import ModuleRunner
+from optsched.compare.module import ModuleRunner, runner_of
 from optsched.compare.rows import Comparison, Failed, MethodRow, StockPlan
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import FORMATS, PackingTable, session_of, sniff_file, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.held import fused_among, held_among
 from optsched.model.graph import Graph
-from optsched.model.module import Module
+from optsched.model.module import Module, module_of
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import sum_of_slabs
 from optsched.model.reductions import ByPool
@@ -67,7 +67,8 @@ def stock_plan(what: Graph | Module, *, peak_only: bool = False) -> StockPlan | 
             stock = replace(stock, counts=said[0], counts_apart=said[1])
             return StockPlan(stock, own.methods[0], held, None, measured=True)
         reason = held
-    runner = _runner(what)
+    module = module_of(what) if isinstance(what, Graph) else what
+    runner = runner_of(module, entry, Limits())
     # The framework's own method first, and the file's order if that fails.
     for candidate in (stock_of(entry), FILE_ORDER):
         for method in parse_methods(candidate.methods):
@@ -84,12 +85,6 @@ def plan_not_compared(what: Graph | Module, methods: Sequence[Method]) -> StockP
     own = set(stock_of(entry).methods)
     is_compared = any(method.name in own for method in methods)
     return None if is_compared and session_of(entry) is None else stock_plan(what)
-
-
-def _runner(what: Graph | Module) -> MethodRunner:
-    if isinstance(what, Graph):
-        return MethodRunner(what, Limits())
-    return ModuleRunner(what.graphs[what.entry], Limits(), module=what)
 
 
 def _stock_plan(runner: MethodRunner, stock: Stock, method: Method, peak_only: bool) -> StockPlan:

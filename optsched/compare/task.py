@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from heuristics import load_plugins
 from optsched.check.plan import check_plan
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Exact, Method
-from optsched.compare.module import ModuleRunner
+from optsched.compare.module import runner_of
 from optsched.compare.rows import Failed, Measured, StockPlan, was_interrupted
 from optsched.compare.saving import plan_not_compared
 from optsched.errors import OptschedError, PlanError
@@ -148,7 +147,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     task, order = _settle(task, module, graph)
     own_plan = plan_not_compared(module if module.calls else graph, settings.methods)
     tell(Opened(graph, digest, scope_of(module, graph, settings), own_plan))
-    runner = make_runner(
+    runner = runner_of(
         module,
         graph,
         settings.limits,
@@ -165,13 +164,6 @@ def scope_of(module: Module, graph: Graph, settings: StudySettings) -> str:
     # Names of the graph, since the options may be patterns.
     orders = restriction_words(settings.reading.order_rules(graph), streams=graph.streams)
     return " and ".join(filter(None, (orders, module.layouts)))
-
-
-def make_runner(module: Module, graph: Graph, *settings: Any, **named: Any) -> MethodRunner:
-    """Return the runner for a module with calls, or for its only graph."""
-    if module.calls:
-        return ModuleRunner(graph, *settings, **named, module=module)
-    return MethodRunner(graph, *settings, **named)
 
 
 def digest_of(path: str) -> str:

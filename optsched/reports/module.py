@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
+from optsched.formats import write_module_plan, write_plan
 from optsched.formats.native_plan import claims_of
 from optsched.model.logical import LogicalModule
-from optsched.reports.results import end_line, plan_record, result_lines
+from optsched.reports.results import end_line, plan_record, plan_text, result_lines
 from optsched.runtime.facts import versions
 from optsched.runtime.text import counted, readable
 from optsched.solver.module_result import ModuleResult
+from optsched.solver.result import Result
 
 
 def module_record(found: ModuleResult) -> dict[str, Any]:
@@ -80,3 +83,28 @@ def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
     elif found.restriction:
         lines.append(f"  bounds hold for all {found.restriction}")
     return "\n".join([*lines, end_line(found.entry)])
+
+
+def result_record(found: Result | ModuleResult, *, listed: bool = True) -> dict[str, Any]:
+    """Return the record of a graph's or a module's result; `listed` as of `Result.to_dict`."""
+    if isinstance(found, ModuleResult):
+        return module_record(found)
+    return plan_record(found, listed=listed)
+
+
+def result_text(found: Result | ModuleResult, record: Mapping[str, Any] | None = None) -> str:
+    """Return a result and its record as text."""
+    known = result_record(found) if record is None else record
+    return module_text(found, known) if isinstance(found, ModuleResult) else plan_text(found, known)
+
+
+def write_result(
+    found: Result | ModuleResult, path: str | Path, record: Mapping[str, Any] | None = None
+) -> None:
+    """Write the plan of a result, or the plans of a module; the record holds what is claimed."""
+    if isinstance(found, ModuleResult):
+        if found.plans is not None:
+            write_module_plan(found.plans, path, found.module, module_claims(found))
+    elif found.plan is not None:
+        known = plan_record(found) if record is None else record
+        write_plan(found.plan, path, found.graph, known)

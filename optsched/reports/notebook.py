@@ -21,22 +21,15 @@ from optsched.counterexamples import Hunt
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.explanation import Explanation
 from optsched.fleet import Fleet
-from optsched.formats import packing_of, write_bytes, write_packing, write_plan
+from optsched.formats import packing_of, write_bytes, write_packing
 from optsched.model.graph import Graph
 from optsched.reports.fleet import fleet_csv, fleet_record, fleet_savings, fleet_table, print_fleet
 from optsched.reports.front import recompute_text
 from optsched.reports.hunt import hunt_text
 from optsched.reports.hunt import picture as hunt_picture
-from optsched.reports.module import module_claims, module_record, module_text
+from optsched.reports.module import result_text, write_result
 from optsched.reports.report import make_packing_report, make_report, report_saving
-from optsched.reports.results import (
-    describe,
-    info_text,
-    packing_record,
-    packing_text,
-    plan_record,
-    plan_text,
-)
+from optsched.reports.results import describe, info_text, packing_record, packing_text
 from optsched.reports.saving import headline, saving_table
 from optsched.reports.sections import left_out, method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
@@ -109,22 +102,20 @@ def _saving(found: Result | PackingResult | ModuleResult) -> str:
             return ""
         table = packing_of(found.problem)
         return str(packing_saving(table, found.slab, found.slab_bound, found.restriction))
-    entry = found.entry if isinstance(found, ModuleResult) else found
-    if entry.question is None:
+    question = found.entry.question
+    if question is None:
         return ""
-    planned = found.module if isinstance(found, ModuleResult) else entry.question.graph
+    planned = found.module if isinstance(found, ModuleResult) else question.graph
     return str(saving_of(planned, stock_plan(planned), **figures_of(found)))
 
 
 def _text(found: Result | PackingResult | ModuleResult) -> str:
-    if isinstance(found, ModuleResult):
-        return module_text(found, module_record(found))
     # Numbers alone may lack what they are about.
-    if (found.problem if isinstance(found, PackingResult) else found.question) is None:
+    if (found.problem if isinstance(found, PackingResult) else found.entry.question) is None:
         return repr(found)
     if isinstance(found, PackingResult):
         return packing_text(found, packing_record(found))
-    return plan_text(found, plan_record(found))
+    return result_text(found)
 
 
 def _table_text(found: Comparison | Study | Fleet) -> str:
@@ -276,20 +267,14 @@ def _save_report(found: Result | PackingResult | ModuleResult, path: str | Path,
 
 
 def _save_plan(found: Result | PackingResult | ModuleResult, path: str | Path) -> None:
-    if isinstance(found, ModuleResult):
-        from optsched.formats import write_module_plan
-
-        if found.plans is None:
-            raise UsageError("the result has no plan to save")
-        return write_module_plan(found.plans, path, found.module, module_claims(found))
     if isinstance(found, PackingResult):
         if found.problem is None or found.offsets is None:
             raise UsageError("the result has no packing to save")
         return write_packing(packing_of(found.problem), path, found.offsets)
-    if found.plan is None or found.graph is None:
+    plans = found.plans if isinstance(found, ModuleResult) else found.plan
+    if plans is None or found.entry.graph is None:
         raise UsageError("the result has no plan to save")
-    write_plan(found.plan, path, found.graph, plan_record(found))
-    return None
+    return write_result(found, path)
 
 
 def plot(found: Found) -> Figure:

@@ -149,6 +149,11 @@ class Result(Shown):
         return None if self.question is None else self.question.planned
 
     @property
+    def entry(self) -> Result:
+        """The result itself, as the only graph of a module is its entry."""
+        return self
+
+    @property
     def order_rules(self) -> OrderRules:
         """Rules that the order keeps, as does every order that the bounds are about."""
         return NO_RULES if self.question is None else self.question.rules
