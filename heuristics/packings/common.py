@@ -141,7 +141,7 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
 
 def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
     """Place buffers of ascending start as :func:`place_in_turn` does, by a sweep if possible."""
-    if not is_swept(problem):
+    if not is_plain(problem):
         return place_in_turn(problem, sequence, tightest=tightest)
     return run_sweep.for_work(len(problem))(
         sequence,
@@ -154,11 +154,14 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
     )
 
 
-def is_swept(problem: PackingProblem) -> bool:
-    """Return True if a sweep over time can place the buffers: without pins, pairs and limits."""
-    # A sweep forgets ended buffers; pins and pairs could still meet them.
-    knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
-    return knows_time and problem.is_in_range and not problem.has_limits
+def is_plain(problem: PackingProblem) -> bool:
+    """Return True if buffers have no pins, pairs and limits, and their sums fit in 64 bits.
+
+    The kernels of sweeps and of the skyline support nothing else: they forget ended buffers, which
+    pins and pairs could still meet. Other problems are for :func:`place_in_turn`.
+    """
+    fixed = (problem.pin >= 0).any() or len(problem.keep_apart) or problem.has_limits
+    return problem.is_in_range and not fixed
 
 
 def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from heuristics.kernels.sweep import run_scan
 from heuristics.packings import sequences
-from heuristics.packings.common import Packing, is_swept, place_by_start, place_in_turn
+from heuristics.packings.common import Packing, is_plain, place_by_start, place_in_turn
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
@@ -149,8 +149,8 @@ def linear_scan(problem: PackingProblem) -> IntArray:
     Moessenboeck, "Optimized interval splitting in a linear scan register allocator", VEE 2005.
     """
     sequence = np.lexsort((problem.end, problem.start))
-    if not is_swept(problem):
-        # The kernel does not support pins and pairs; use best fit in this sequence.
+    if not is_plain(problem):
+        # Best fit in this sequence supports what the kernel does not.
         return place_in_turn(problem, sequence, tightest=True)
     return run_scan.for_work(len(problem))(
         sequence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.skyline import run_skyline
-from heuristics.packings.common import place_in_turn, sections_of
+from heuristics.packings.common import is_plain, place_in_turn, sections_of
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 
@@ -14,7 +14,7 @@ def skyline(problem: PackingProblem) -> IntArray:
     """Fill the lowest gap with the longest-lived buffer that fits; ties go to the larger buffer.
 
     If no remaining buffer fits in the gap, the gap is filled up to the lower one of its sides. If
-    there are pins or pairs to keep apart, buffers are placed by first fit in the sequence of these
+    there are pins, pairs or limits, buffers are placed by first fit in the sequence of these
     offsets. If sizes exceed 64-bit arithmetic, first fit by descending lifetime is used. O(k log^2
     k) time, O(k log k) memory.
 
@@ -44,7 +44,7 @@ def skyline(problem: PackingProblem) -> IntArray:
         problem.size[wanted],
         problem.alignment[wanted],
     )
-    # The kernel knows neither; its offsets still give a good sequence for first fit.
-    if (problem.pin >= 0).any() or len(problem.keep_apart):
-        return place_in_turn(problem, np.argsort(offsets, kind="stable"), tightest=False)
-    return offsets
+    if is_plain(problem):
+        return offsets
+    # The kernel's offsets still give a good sequence for first fit.
+    return place_in_turn(problem, np.argsort(offsets, kind="stable"), tightest=False)

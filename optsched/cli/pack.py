@@ -44,6 +44,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     from optsched.compare.allocator_advice import advise
     from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
+    from optsched.formats.writing import packing_format
     from optsched.model.limits import limited_packing, parse_limits
     from optsched.model.memory_model import parse_alignment
     from optsched.model.reductions import Aligned
@@ -58,6 +59,9 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     if args.below:
         limits = parse_limits(args.below)
         packing = replace(packing, problem=limited_packing(packing.problem, limits))
+    if args.output:
+        # What the file cannot hold is refused before the search.
+        packing_format(packing, args.output)
     result = _answer(args, packing, slabs)
     record = packing_record(result)
     # Without pools, all that the file records were packed into the one slab.

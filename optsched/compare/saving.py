@@ -258,9 +258,11 @@ def packing_saving(
     pools = ByPool.of(table.pools or [""] * len(problem))
     held, against, method = _slab_in_file(table, pools), "the file's offsets", "recorded"
     if held is None and _beside(problem) <= MOST_BESIDE:
-        offsets = pack_apart(problem, pools, PACKINGS[DEFAULT_PACKING])
-        held = sum_of_slabs(problem, pools, offsets)
-        against, method = "greedy packing by size", DEFAULT_PACKING
+        # Without a packing where greedy by size misses an upper limit.
+        with suppress(OptschedError):
+            offsets = pack_apart(problem, pools, PACKINGS[DEFAULT_PACKING])
+            held = sum_of_slabs(problem, pools, offsets)
+            against, method = "greedy packing by size", DEFAULT_PACKING
     return Saving(Objective.SLAB, "slab", held, slab, bound, against, method, among)
 
 

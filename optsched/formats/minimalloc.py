@@ -201,9 +201,7 @@ def _with_column(packing: PackingTable, column: str, values: Sequence[str]) -> P
 
 
 def minimalloc_text(packing: PackingTable) -> str:
-    """Return the text of a table's file; `FormatError` is raised for upper limits."""
-    if packing.problem.has_limits:
-        raise FormatError("CSV has no column for upper limits: write a .json file")
+    """Return the text of a table's file."""
     return "".join(",".join(row) + "\n" for row in (packing.columns, *packing.rows))
 
 

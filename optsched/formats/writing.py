@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optsched.errors import UsageError
+from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import json_bytes
 from optsched.formats.format import Content
 from optsched.formats.minimalloc import PackingTable
@@ -196,9 +196,21 @@ def write_packing(
     A packing read from a CSV file keeps its columns.
     """
     check_call("write_packing(packing, path)", path, packing, (PackingTable, PackingProblem))
-    is_json = str(path).removesuffix(".gz").endswith(".json")
-    name = "optsched-packing" if is_json else "minimalloc"
+    name = packing_format(packing, path)
     _write(path, name, Content.PACKING, packing, offsets)
+
+
+def packing_format(packing: PackingTable | PackingProblem, path: str | Path) -> str:
+    """Return the name of the format in which a path has a packing.
+
+    Raise `FormatError` if it cannot hold the packing.
+    """
+    if str(path).removesuffix(".gz").endswith(".json"):
+        return "optsched-packing"
+    problem = packing if isinstance(packing, PackingProblem) else packing.problem
+    if problem.has_limits:
+        raise FormatError(f"{path}: CSV has no column for upper limits: write a .json file")
+    return "minimalloc"
 
 
 def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:

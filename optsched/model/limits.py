@@ -30,16 +30,29 @@ from optsched.runtime.text import free_name
 Problem = TypeVar("Problem", bound=PackingBuffers)
 
 
+def marks_of(graph: Graph) -> dict[int, int]:
+    """Return the marks of a graph: ids of inputs that are limits, with the bytes of each."""
+    found: dict[int, int] = {}
+    for b in np.flatnonzero(graph.arrays.size == 0).tolist() if graph.keep_apart else ():
+        buffer, is_live = graph.buffers[b], graph.kept[b] or len(graph.arrays.user.row(b))
+        if buffer.input is not None and buffer.pin is not None and not (buffer.size or is_live):
+            found[b] = buffer.pin
+    return found
+
+
+def buffer_count(graph: Graph) -> int:
+    """Return the number of buffers of a graph, without marks."""
+    return len(graph.buffers) - len(marks_of(graph))
+
+
 def upper_limits(graph: Graph) -> IntArray:
     """Return the upper limit of each buffer in bytes, 2**63 - 1 without one."""
     found = np.full(len(graph.buffers), MAX_ADDRESS, np.int64)
-    if not graph.keep_apart:
+    marks = marks_of(graph)
+    if not marks:
         return found
     mark = found.copy()
-    for b in np.flatnonzero(graph.arrays.size == 0).tolist():
-        buffer, is_live = graph.buffers[b], graph.kept[b] or len(graph.arrays.user.row(b))
-        if buffer.input is not None and buffer.pin is not None and not (buffer.size or is_live):
-            mark[b] = buffer.pin
+    mark[list(marks)] = list(marks.values())
     pairs = np.array(graph.keep_apart, np.int64)
     for one, other in (pairs.T, pairs.T[::-1]):
         np.minimum.at(found, one, mark[other])

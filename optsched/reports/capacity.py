@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.graph import Graph
+from optsched.model.limits import upper_limits
 from optsched.model.liveness import timeline
 from optsched.model.packing_problem import PackingProblem, Parts, packing_problem
 from optsched.model.pools import apart_bytes, apart_in_every_order, highest_pinned, pinned_bytes
@@ -87,10 +89,13 @@ def pool_refusal(problem: PackingProblem, shortage: Shortage | None) -> Refusal:
 def refusal_text(refused: Mapping[str, Any]) -> str:
     """Return the lines of text for a refusal: the bytes, and the largest culprits, if known."""
     named = [f"{readable(row['buffer'])} {row['size']:,}" for row in refused["culprits"]]
-    text = (
-        f"does not fit in {refused['available']:,} bytes: at least {refused['required']:,} "
-        f"required, {refused['excess']:,} too few, proved"
-    )
+    text = f"does not fit in {refused['available']:,} bytes"
+    if refused["required"] > MAX_ADDRESS:
+        text += " or in any other number, proved"
+    else:
+        text += (
+            f": at least {refused['required']:,} required, {refused['excess']:,} too few, proved"
+        )
     if not named:
         return text
     where = refused["culprits_live"]
@@ -113,7 +118,7 @@ def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
 
 
 def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
-    """Return one buffer that is too large or ends too high, or the heaviest non-overlapping set."""
+    """Return a buffer that is too large or ends too high, upper limits, or the heaviest set."""
     # A buffer that ends above this bound does not fit alone.
     most = max(available, problem.max_load)
     for i in np.flatnonzero(problem.end > problem.start).tolist():
@@ -121,7 +126,18 @@ def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
             pinned = f"and pinned to offset {problem.pin[i]:,}"
             where = pinned if problem.pin[i] > 0 else "and larger than that"
             return [(problem.names[i], int(problem.size[i]))], where
+    if problem.max_load <= available and problem.has_limits:
+        low = np.flatnonzero(problem.below < MAX_ADDRESS).tolist()
+        rows = ((problem.names[i], int(problem.size[i]), int(problem.below[i])) for i in low)
+        return _limit_culprits(rows)
     return fullest_set(problem)
+
+
+def _limit_culprits(rows: Iterable[tuple[str, int, int]]) -> Culprits:
+    """Return the buffers with upper limits, given by name, size and limit, the lowest first."""
+    low = sorted(rows, key=lambda row: (row[2], row[0]))
+    limits = listed([f"{readable(name)} below {limit:,}" for name, _, limit in low], SHOWN)
+    return [(name, size) for name, size, _ in low], f"and with upper limits ({limits})"
 
 
 def fullest_set(problem: PackingProblem) -> Culprits:
@@ -153,8 +169,11 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
             return _named(graph, (live.buffer for live in found.buffers)), _place(graph, found.op)
         if by_set := _set_culprits(graph, capacity):
             return by_set
-    if result.plan is None:
-        return [], ""
+    limits = upper_limits(graph)
+    low = np.flatnonzero(limits < MAX_ADDRESS).tolist()
+    if low or result.plan is None:
+        rows = ((graph.buffers[b].name, graph.buffers[b].size, int(limits[b])) for b in low)
+        return _limit_culprits(rows) if low else ([], "")
     problem, _ = packing_problem(graph, result.plan.order)
     parts = problem.parts
     if not graph.ops:

@@ -14,8 +14,9 @@ from optsched.errors import UsageError
 from optsched.formats.format import FileFacts
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.antichain import largest_antichain
-from optsched.model.elements import OutputPolicy
+from optsched.model.elements import MAX_ADDRESS, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.model.limits import buffer_count
 from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import apart_in_every_order
@@ -57,7 +58,7 @@ def plan_record(result: Result, *, listed: bool = True) -> dict[str, Any]:
     return {
         "graph": graph.name,
         "ops": len(graph.ops),
-        "buffers": len(graph.buffers),
+        "buffers": buffer_count(graph),
         # The graph is too large for a record of its result.
         **{key: value for key, value in result.to_dict(listed=listed).items() if key != "graph"},
         **refusal(graph, result),
@@ -268,7 +269,8 @@ def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:
 
 def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "") -> str:
     if value is None:
-        return f"none found; at least {counted(bound, 'byte')}"
+        least = f"none found; at least {counted(bound, 'byte')}"
+        return "impossible" if bound > MAX_ADDRESS else least
     text = spelled_bytes(value)
     if proof is not None:
         return f"{text}  {proof.with_code}: {why or _PROOF_WORDS[proof]}"
@@ -302,7 +304,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "graph": graph.name,
         "memory_model": graph.model_name,
         "ops": len(graph.ops),
-        "buffers": len(graph.buffers),
+        "buffers": buffer_count(graph),
         "views": sum(buffer.alias_of is not None for buffer in graph.buffers),
         "dependencies": len(arrays.pred.idx),
         "graph_inputs": int((arrays.birth < 0).sum()),

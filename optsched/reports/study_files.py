@@ -18,6 +18,7 @@ from optsched.compare import (
     profile,
     summarize,
 )
+from optsched.model.limits import buffer_count
 from optsched.model.saving import Saving
 from optsched.reports.saving import headline, savings_record
 from optsched.reports.study_tables import (
@@ -82,7 +83,7 @@ def graph_record(comparison: Comparison) -> dict[str, Any]:
         "weight": 1.0,
         "state": "proved" if proved else "open",
         "ops": len(graph.ops),
-        "buffers": len(graph.buffers),
+        "buffers": buffer_count(graph),
         **{key: getattr(comparison, key) for key in own},
         "peak_proof": result.peak_proof,
         "slab_proof": result.slab_proof,

@@ -12,6 +12,7 @@ from html import escape
 from optsched.compare import Comparison, Study
 from optsched.fleet import Fleet
 from optsched.fleet.since import page_rows
+from optsched.model.limits import buffer_count
 from optsched.model.saving import Saving, change
 from optsched.reports import charts
 from optsched.reports.page import asset, document, origin
@@ -170,7 +171,7 @@ def _details(number: int, comparison: Comparison, study: Study, most: int) -> st
     known: Sequence[str] = verdicts(result, comparison.best_peak, comparison.best_slab, of=of)
     return (
         f"<tr class=more id=graph-{number} hidden><td colspan={len(_HEADS)}>"
-        f"<p>{counted(len(graph.ops), 'op')}, {counted(len(graph.buffers), 'buffer')}; "
+        f"<p>{counted(len(graph.ops), 'op')}, {counted(buffer_count(graph), 'buffer')}; "
         f"memory model: {safe(graph.model_name)}. {safe(' '.join(known), 2000)}</p>{picture}"
         f"{method_section(comparison)}</td></tr>"
     )

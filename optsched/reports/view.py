@@ -16,6 +16,7 @@ from optsched.check.packing import check_packing
 from optsched.check.plan import check_plan
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
+from optsched.model.limits import buffer_count
 from optsched.model.liveness import live_ranges, timeline
 from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.model.plan import Plan
@@ -135,7 +136,7 @@ def graph_subject(graph: Graph) -> Subject:
     return Subject(
         graph.name,
         graph.model_name,
-        f"{counted(len(graph.ops), 'op')} and {counted(len(graph.buffers), 'buffer')}",
+        f"{counted(len(graph.ops), 'op')} and {counted(buffer_count(graph), 'buffer')}",
         tuple(buffer.name for buffer in graph.buffers),
         graph.arrays.size,
         tuple(kind_of(graph, b) for b in count),

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from heuristics import PACKINGS
 from optsched import (
     Graph,
     GraphBuilder,
@@ -27,7 +28,6 @@ from optsched import (
     solve,
     write_graph,
 )
-from optsched.cli import main
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
 from optsched.formats import write_packing
 from optsched.model.elements import MAX_ADDRESS
@@ -42,6 +42,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.spill.pooled import PooledProblem
 from optsched.solver.status import Status
+from tests.support.commands import Cli
 
 Row = tuple[int, int, int, int, int]
 """Start, end, size, alignment and limit of a buffer."""
@@ -389,30 +390,27 @@ def test_limits_are_data_of_the_graph_and_of_its_scope(tmp_path: Path) -> None:
         check_plan(kept, high)
 
 
-def test_bounds_with_limits_do_not_verify_as_those_without(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bounds_with_limits_do_not_verify_as_those_without(tmp_path: Path, cli: Cli) -> None:
     build = GraphBuilder("chain")
     build.op("p", writes={"b": 5})
     build.op("q", reads=["b"], writes={"c": 5})
     build.op("r", reads=["c"], writes={"d": 1})
     build.op("s", reads=["c", "d"])
-    graph, plan, proof = (str(tmp_path / name) for name in ("g.json", "p.json", "proof.json"))
+    graph, plan, proof = (tmp_path / name for name in ("g.json", "p.json", "proof.json"))
     write_graph(build.build(), graph)
     below = ["--below", "c=6", "--below", "d=1"]
     # `d` lies at 0, so `c` lies at 1 and `b` above it at 6.
-    assert main(["solve", graph, "-o", plan, "--certificate", proof, *below]) == 0
+    cli("solve", graph, "-o", plan, "--certificate", proof, *below)
     assert solve(build.build(), time_limit=5).slab == 10
-    document = json.loads(Path(plan).read_text())
+    document = json.loads(plan.read_text())
     assert (document["slab"], document["slab_bound"]) == (11, 11)
-    assert main(["check", graph, plan, proof, *below]) == 0
+    cli("check", graph, plan, proof, *below)
     # With the words of the limits dropped, the plan is one of the graph without them.
-    Path(plan).write_text(json.dumps(document | {"memory_model": "default"}))
-    capsys.readouterr()
-    assert main(["check", graph, plan, proof]) == 0
+    plan.write_text(json.dumps(document | {"memory_model": "default"}))
     # The certificate is about the peak alone, which limits do not change.
-    assert "claimed, not verified: no slab below 11 bytes" in capsys.readouterr().out
-    assert main(["check", graph, plan, *below]) == 1
+    found = cli("check", graph, plan, proof)
+    assert "claimed, not verified: no slab below 11 bytes" in found
+    cli("check", graph, plan, *below, code=1)
 
 
 def test_views_name_their_root_and_outputs_with_limits_are_not_written_in_place() -> None:
@@ -476,39 +474,87 @@ def test_texts_that_are_no_limits(texts: list[str], capacity: int | None, messag
     assert parse_limits(["a=b=1KiB"], 9999) == {"a=b": 1024}
 
 
-def test_the_commands_keep_and_check_limits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_graph(fork(), tmp_path / "g.json")
-    graph, plan = str(tmp_path / "g.json"), str(tmp_path / "p.json")
-    assert main(["solve", graph, "--below", "c=5", "--below", "y=6", "-o", plan]) == 0
-    assert main(["check", graph, plan, "--below", "c=5", "--below", "y=6"]) == 0
-    capsys.readouterr()
-    assert main(["check", graph, plan]) == 1
+def test_the_commands_keep_and_check_limits(tmp_path: Path, cli: Cli) -> None:
+    graph, plan, packed = (tmp_path / name for name in ("g.json", "p.json", "t.json"))
+    write_graph(fork(), graph)
+    limits = ["--below", "c=5", "--below", "y=6"]
+    cli("solve", graph, *limits, "-o", plan)
+    cli("check", graph, plan, *limits)
     wanted = "plan has the memory model \"default; 'c' below 5, 'y' below 6\", the graph 'default'"
-    assert wanted in capsys.readouterr().err
+    assert wanted in cli.error("check", graph, plan, code=1)
     table = tmp_path / "t.csv"
     table.write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\nc,4,8,4\n")
-    packed = str(tmp_path / "t.json")
-    assert main(["pack", str(table), "--below", "b=4", "-o", packed]) == 0
-    assert "among packings that keep b=4 as upper limits" in capsys.readouterr().out
+    pack_low = ["pack", table, "--below", "b=4"]
+    assert "among packings that keep b=4 as upper limits" in cli(*pack_low, "-o", packed)
     # The limit is in the file, and checked with it.
-    assert main(["check", packed]) == 0
-    document = json.loads(Path(packed).read_text())
+    cli("check", packed)
+    document = json.loads(packed.read_text())
     document["buffers"][1]["offset"] = 8
     document["buffers"][0]["offset"] = 0
-    Path(packed).write_text(json.dumps(document))
-    assert main(["check", packed]) == 1
-    assert "'b' ends at 12, above its upper limit of 4" in capsys.readouterr().err
+    packed.write_text(json.dumps(document))
+    assert "'b' ends at 12, above its upper limit of 4" in cli.error("check", packed, code=1)
     for more, message in (
-        (["-o", str(tmp_path / "t2.csv")], "CSV has no column for upper limits"),
+        (["-o", tmp_path / "t2.csv"], "CSV has no column for upper limits"),
         (["--pool", "fast=99"], "pools and upper limits exclude each other"),
         (["--capacity", "4"], "--below b=4 has no effect"),
         (["--align", "8"], "'b' of 8 bytes does not fit below 4"),
         (["--reserve", "0:4"], "8 bytes of one step must end at or below 4"),
         (["--below", "z=9"], "buffer 'z' is not in 't'"),
     ):
-        assert main(["pack", str(table), "--below", "b=4", *more]) == 2
-        assert message in capsys.readouterr().err
+        assert message in cli.error(*pack_low, *more)
     with pytest.raises(FormatError, match="CSV has no column for upper limits"):
         write_packing(PackingProblem(size=[4], start=[0], end=[1], below=[4]), tmp_path / "u.csv")
+
+
+NARROW = "id,lower,upper,size\na,0,4,6\nb,0,4,4\nc,2,6,5\nd,4,6,9\n"
+
+
+@pytest.mark.parametrize(
+    ("below", "lines"),
+    [
+        (
+            ["a=6", "c=12"],
+            ["does not fit in 16 bytes: at least 20 required, 4 too few, proved",
+             "with upper limits (a below 6, c below 12): a 6, c 5"],
+        ),
+        (
+            ["a=7", "c=5"],
+            ["impossible", "does not fit in 16 bytes or in any other number, proved",
+             "with upper limits (c below 5, a below 7): a 6, c 5"],
+        ),
+        # Too many bytes are live with any limits.
+        (["a=9", "c=13", "--capacity=14"], ["live at step 2: a 6, c 5, b 4"]),
+    ],
+)  # fmt: skip
+def test_limits_are_the_reason_where_live_bytes_are_not(
+    below: list[str], lines: list[str], tmp_path: Path, cli: Cli
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(NARROW)
+    words = [f"--below={x}" if x[0] != "-" else x for x in below]
+    text = cli("pack", table, "--capacity", "16", *words, code=4)
+    assert [line for line in lines if line not in text] == []
+
+
+def test_a_graph_names_the_limits_that_leave_no_room() -> None:
+    found = solve(limited(random_graph(random.Random(48)), {"x00": 11, "x20": 7}), capacity=19)
+    assert found.slab_bound == 20
+    assert "with upper limits (x20 below 7, x00 below 11): x00 5, x20 5" in found.summary()
+    assert "4 ops, 4 buffers" in found.summary()
+
+
+def test_a_file_without_limits_is_refused_before_the_search(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("optsched.solver.pack.pack")
+    (tmp_path / "t.csv").write_text(NARROW)
+    words = ["pack", tmp_path / "t.csv", "--below", "d=9", "-o", tmp_path / "u.csv"]
+    assert "u.csv: CSV has no column for upper limits: write a .json file" in cli.error(*words)
+
+
+@pytest.mark.parametrize("name", ["skyline", "linear_scan", "first_fit_arrival", "hill_climb"])
+def test_packers_place_buffers_of_low_limits_first(name: str) -> None:
+    problem = PackingProblem(
+        size=[9, 4, 4], start=[0, 0, 2], end=[4, 2, 4], below=[MAX_ADDRESS, 4, 4]
+    )
+    assert PACKINGS[name](problem).tolist() == [4, 0, 0]
