@@ -173,15 +173,14 @@ class PlanStore:
         *,
         bound: int = 0,
         proof: str = "",
-        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a plan and a bound, each unless the store has an equal or a better one.
 
         Parameters
         ----------
-        graph, plan, question
-            The graph, its plan, and the question that the plan answers.
+        graph, plan
+            The graph or the question, and its plan.
         bound, proof
             Lower bound on the objective, in bytes, and its kind of proof.
         origin
@@ -197,7 +196,7 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        asked = stored_question(graph, question)
+        asked = stored_question(graph)
         made = _made(asked, origin)
         prepared, text = prepare_plan(asked, plan), rows.provenance_text(made)
         # Tested late: a plan that is wrong is an error even where nothing can be written.
@@ -216,15 +215,14 @@ class PlanStore:
         proof: str = "",
         *,
         quantity: Objective | None = None,
-        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a bound that an engine proved, unless an equal or higher one is stored.
 
         Parameters
         ----------
-        graph, question
-            The graph and the question that the bound is about.
+        graph
+            The graph, or the question that the bound is about.
         value, proof
             The bound in bytes, and a value of :class:`Proof`; empty
             for a bound on the way to a proof, `claimed` for one that only a solver reported.
@@ -238,7 +236,7 @@ class PlanStore:
         PlanError
             If a stored plan has fewer bytes, so that the bound is wrong.
         """
-        asked = stored_question(graph, question)
+        asked = stored_question(graph)
         made = _made(asked, origin)
         chosen = asked.objective if quantity is None else quantity
         bound = Bound(chosen, value, proof, False, made)
@@ -252,7 +250,6 @@ class PlanStore:
         graph: Graph | Question,
         certificate: Certificate,
         *,
-        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a certificate of a bound on the peak, if the checker accepts it.
@@ -266,7 +263,7 @@ class PlanStore:
         """
         from optsched.check.certificate import check_certificate
 
-        asked = stored_question(graph, question)
+        asked = stored_question(graph)
         made = _made(asked, origin)
         # Checked before anything is opened, as checking takes long and writers exclude each other.
         rung = check_certificate(asked.planned, certificate)
@@ -343,7 +340,6 @@ class PlanStore:
         graph: Graph | Question,
         state: Resume | None,
         *,
-        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store the state of a search in place of an earlier one; None deletes it.
@@ -353,7 +349,7 @@ class PlanStore:
         UsageError
             If its JSON is larger than 16 MiB.
         """
-        asked = stored_question(graph, question)
+        asked = stored_question(graph)
         expect("put_search", state, Resume, NoneType)
         packed = None if state is None else pack_search(asked.planned, state)
         units = 0 if state is None else state.units

@@ -34,11 +34,11 @@ def test_questions_are_kept_apart(store: PlanStore) -> None:
     store.put(graph, wasteful(graph))
     slab = Question(graph, capacity=1000)
     assert store.get(graph, slab) is None
-    assert store.put(graph, best(graph), question=slab)
+    assert store.put(slab, best(graph))
     assert store.get(graph).plan == wasteful(graph)  # type: ignore[union-attr]
     assert [r.capacity for r in store.records()] == [None, 1000]
     with pytest.raises(PlanError, match="exceeds"):
-        store.put(graph, wasteful(graph), question=Question(graph, capacity=20))
+        store.put(Question(graph, capacity=20), wasteful(graph))
 
 
 def test_memory_models_are_kept_apart(store: PlanStore) -> None:
@@ -232,7 +232,7 @@ def test_a_question_beside_its_graph_is_the_question(
     assert found.plan == alone.plan
     assert found.question == question
     assert store.record(graph, question) == store.record(question) is not None
-    assert store.put(graph, found.plan or best(graph), question=question) is False
+    assert store.put(question, found.plan or best(graph)) is False
     # The question in another memory model, or about another graph, is not the one of this graph.
     for other in (MemoryModel(align=64).apply(graph), diamond()):
         with pytest.raises(UsageError, match="not that of the question"):
