@@ -71,7 +71,7 @@ def call_kernel(target: Any, operands: Sequence[Any]) -> Any:
     # A fallback has its own way to put tensors and constants back into the op's arguments.
     if isinstance(target, ir.FallbackKernel):
         args, kwargs = target.unflatten_args(operands, constants)
-        return target.op_overload(*args, **{**kwargs, **target.kwargs})
+        return target.op_overload(*args, **{**target.kwargs, **kwargs})
     if isinstance(target, ir.IndexPutFallback):
         return _put(target, operands, *constants)
     if isinstance(target, ir.ScatterFallback):

@@ -77,6 +77,19 @@ def positions() -> Step:
     return lambda: compiled(x).square().mean().backward()
 
 
+def masked() -> Step:
+    """Attention takes its mask by keyword, and has scratch."""
+    mix = nn.Linear(64, 192)
+    mask = torch.zeros(64, 64).masked_fill(torch.ones(64, 64).triu(1) > 0, -torch.inf)
+
+    def model(x: Any) -> Any:
+        q, k, v = (y.unflatten(-1, (4, 16)).transpose(1, 2) for y in mix(x).chunk(3, -1))
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    compiled, x = torch.compile(model), torch.randn(8, 64, 64)
+    return lambda: compiled(x).square().mean().backward()
+
+
 def unread() -> Step:
     """Nobody asks for the positions, but the tuple that a sort returns holds them."""
     compiled, x = torch.compile(lambda x: x.sort(1)[0].cumsum(1)), torch.randn(16, 24)
@@ -88,7 +101,7 @@ def unread() -> Step:
     return step
 
 
-@pytest.mark.parametrize("make", [spectral, conjugated, half_precision, positions, unread])
+@pytest.mark.parametrize("make", [spectral, conjugated, half_precision, positions, masked, unread])
 def test_planned_is_measured(make: Callable[[], Step]) -> None:
     calls = plan_and_measure(make)
     assert calls
