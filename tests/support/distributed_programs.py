@@ -120,6 +120,22 @@ class Prefetched(nn.Module):
         return x
 
 
+class Exchanged(nn.Module):
+    """Rows are exchanged for columns and back, as DTensor does it, without gradients."""
+
+    def __init__(self, group: Any, size: int) -> None:
+        super().__init__()
+        self.group, self.size = group.group_name, size
+        self.branches = nn.ModuleList(Branches() for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        exchange = torch.ops._dtensor.shard_dim_alltoall
+        for branches in self.branches:
+            columns = exchange(x, 0, 1, self.group)
+            x = x + branches(x) + exchange(columns.softmax(0), 1, 0, self.group)
+        return x
+
+
 def _gathered_again(context: Any, op: Any, *args: Any, **how: Any) -> CheckpointPolicy:
     ops = torch.ops._c10d_functional
     if op in (ops.all_gather_into_tensor.default, ops.wait_tensor.default):
@@ -247,6 +263,7 @@ STUDIED: dict[str, Callable[[Any], nn.Module]] = {
     "averaged": lambda mesh: Averaged(256),
     "reduced": _reduced,
     "prefetched": lambda mesh: Prefetched(mesh.get_group(), mesh.size()),
+    "exchanged": lambda mesh: Exchanged(mesh.get_group(), mesh.size()),
 }
 """These, and larger ones; FSDP2 and DDP run their collectives between the compiled graphs."""
 BREAKS = ("fully_sharded", "replicated")
@@ -257,7 +274,7 @@ REDUCED_INSIDE = ("reduced",)
 """Programs whose backward pass compiled autograd compiles, with the reductions in it."""
 SAME_ROWS = ("parallel", "attention", "sequence")
 """Programs that are given the same rows on every process."""
-WITHOUT_GRADIENTS = ("gathers", "prefetched")
+WITHOUT_GRADIENTS = ("gathers", "prefetched", "exchanged")
 """Programs whose collectives have no gradient."""
 
 
@@ -291,6 +308,9 @@ def windows(code: str) -> list[tuple[str, int]]:
             if operand in begun:
                 at = begun[operand]
                 found[at] = (found[at][0], hidden - found[at][1])
+        elif "_dtensor." in name:
+            # It is done at its end.
+            found.append((name, 0))
         elif "_c10d_functional" in name:
             # One that works in place is waited for by its operand.
             begun[operand if name.endswith("_.default") else result] = len(found)

@@ -1,16 +1,19 @@
-"""Programs with collectives: two gloo processes, and captures of one rank of eight.
+"""Programs with collectives: two gloo processes, and captures of one rank of eight on two devices.
 
 `python -m experiments.runtimes.inductor.collectives [PROGRAM...] > collectives.csv` compiles each
 program by Inductor and by the plugin: in two processes, where results are compared bit by bit and
 each graph is measured, and in one process with torch's fake group of eight ranks, where kernels and
-collectives do nothing. It exits with 1 if a result differs, a graph needs more than Inductor's, or
-fewer calls run between a collective's launch and its wait.
+collectives do nothing; once on the CPU, and once on the fake device of type CUDA (with a C++
+compiler), where the wrapper's bytes are counted as it runs. It exits with 1 if a result differs, a
+graph needs more than Inductor's, or fewer calls run between a collective's launch and its wait.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -31,6 +34,7 @@ from experiments.tables import markdown
 from optsched import plugins
 from optsched.plugins.inductor import enabled
 from tests.support.compiled_memory import NO_CACHE, no_kernels
+from tests.support.cuda.ranks import NAMES
 from tests.support.distributed_programs import BREAKS, REDUCED_OUTSIDE, STUDIED, run, windows
 from tests.support.ranks import run_ranks
 
@@ -41,8 +45,9 @@ class CollectiveRow:
 
     Parameters
     ----------
-    program, ranks, rank, graph
-        The program, the number of ranks, the rank, and the number of the graph on it.
+    program, device, ranks, rank, graph
+        The program, the type of the device, the number of ranks, the rank, and the number of the
+        graph on it.
     inductor, ours
         Planned peak in Inductor's order and in ours; -1 if the graph was left to Inductor.
     measured
@@ -59,6 +64,7 @@ class CollectiveRow:
     """
 
     program: str
+    device: str
     ranks: int
     rank: int
     graph: int
@@ -73,7 +79,9 @@ class CollectiveRow:
     reason: str
 
 
-def _rows(program: str, ranks: int, rank: int, found: dict[str, Any]) -> Iterator[CollectiveRow]:
+def _rows(
+    program: str, device: str, ranks: int, rank: int, found: dict[str, Any]
+) -> Iterator[CollectiveRow]:
     stock, ours = found["hidden"]
     pairs = list(zip(stock, ours, strict=False))
     less = abs(len(stock) - len(ours)) + sum(a[0] != b[0] or b[1] < a[1] for a, b in pairs)
@@ -82,7 +90,7 @@ def _rows(program: str, ranks: int, rank: int, found: dict[str, Any]) -> Iterato
         sizes = [-1 if x is None else x for x in (before, planned, measured)]
         counts = (len(ours), *hidden, less)
         yield CollectiveRow(
-            program, ranks, rank, graph, *sizes, int(found["same"]), *counts, reason
+            program, device, ranks, rank, graph, *sizes, int(found["same"]), *counts, reason
         )
 
 
@@ -91,7 +99,7 @@ def two_processes(name: str) -> Iterator[CollectiveRow]:
     with tempfile.TemporaryDirectory() as folder:
         found = run_ranks("tests.support.two_processes", Path(folder), name)
     for rank, (row,) in enumerate(found):
-        yield from _rows(name, 2, rank, row)
+        yield from _rows(name, "cpu", 2, rank, row)
 
 
 def eight_ranks(name: str) -> Iterator[CollectiveRow]:
@@ -113,16 +121,36 @@ def eight_ranks(name: str) -> Iterator[CollectiveRow]:
     finally:
         distributed.destroy_process_group()
     figures = [(r.before, r.planned, r.measured, r.reason) for r in plugins.records()]
-    yield from _rows(name, 8, 0, {"figures": figures, "hidden": codes, "same": True})
+    yield from _rows(name, "cpu", 8, 0, {"figures": figures, "hidden": codes, "same": True})
+
+
+def eight_gpus(name: str) -> Iterator[CollectiveRow]:
+    """Plan a program as rank 0 of eight on the fake device, if it can be; yield its rows."""
+    if name not in NAMES:
+        return
+    command = [sys.executable, "-m", "tests.support.cuda.ranks", name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    yield from _rows(name, "cuda", 8, 0, json.loads(done.stdout))
 
 
 def collectives_table(rows: Sequence[CollectiveRow]) -> str:
-    """Return a line for each program and number of ranks."""
-    head = ["program", "ranks", "graphs", "Inductor's order", "ours", "lower, %", "bits equal"]
+    """Return a line for each program, device and number of ranks."""
+    head = [
+        "program",
+        "device",
+        "ranks",
+        "graphs",
+        "Inductor's order",
+        "ours",
+        "lower, %",
+        "bits equal",
+    ]
     head += ["measured as planned", "largest difference", "collectives", "calls beside, Inductor's"]
     head += ["ours", "less hidden"]
-    groups = dict.fromkeys((row.program, row.ranks) for row in rows)
-    return markdown(head, (_line([r for r in rows if (r.program, r.ranks) == x]) for x in groups))
+    groups: dict[tuple[str, str, int], list[CollectiveRow]] = {}
+    for row in rows:
+        groups.setdefault((row.program, row.device, row.ranks), []).append(row)
+    return markdown(head, map(_line, groups.values()))
 
 
 def _line(rows: Sequence[CollectiveRow]) -> list[str]:
@@ -131,6 +159,7 @@ def _line(rows: Sequence[CollectiveRow]) -> list[str]:
     seen = [row for row in rows if row.measured >= 0 <= row.ours]
     return [
         first.program,
+        first.device,
         str(first.ranks),
         str(len({row.graph for row in rows})),
         f"{own:,}",
@@ -161,7 +190,7 @@ def main() -> None:
     writer.writeheader()
     is_worse = False
     for name in chosen:
-        for row in (*two_processes(name), *eight_ranks(name)):
+        for row in (*two_processes(name), *eight_ranks(name), *eight_gpus(name)):
             writer.writerow(asdict(row))
             sys.stdout.flush()
             is_worse |= not row.same or row.ours > row.inductor or row.less_hidden > 0

@@ -85,7 +85,14 @@ class StorageCounter(TorchDispatchMode):
         self.events.append((-size, number))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops._c10d_functional.wait_tensor.default:
+            # Torch's fake one makes a tensor; the real one returns its operand.
+            return args[0]
         returned = func(*args, **(kwargs or {}))
+        if func is torch.ops._dtensor.shard_dim_alltoall.default and returned.is_cuda:
+            # Torch's fake one may be a part of the rows of all ranks.
+            is_part = returned.untyped_storage().nbytes() > returned.nbytes
+            returned = returned.clone() if is_part else returned
         # Views and in-place ops return storages that were passed in: nothing new is allocated.
         given = {id(x.untyped_storage()) for x in _tensors((args, kwargs))}
         for tensor in _tensors(returned):

@@ -26,8 +26,9 @@ from optsched.plugins.inductor.reading.guards import storage_of
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 
-_KNOWN = "_c10d_functional"
-"""Namespace of the collectives whose operands live until the wait, and which make their results."""
+_WAITED, _DONE = "_c10d_functional", "_dtensor"
+"""Namespaces of the collectives that make their results: with a wait until which their operands
+live, and done at their end, such as the exchange of shards when a sharded dimension changes."""
 
 
 def require_known_collectives(nodes: Sequence[Any]) -> None:
@@ -45,7 +46,7 @@ def require_known_collectives(nodes: Sequence[Any]) -> None:
             raise KeptOrderError(f"node {name!r} uses symmetric memory, which all processes share")
         if not (is_collective(target) or is_wait(target)):
             continue
-        if space != _KNOWN:
+        if space not in (_WAITED, _DONE):
             raise KeptOrderError(f"node {name!r} is a collective of {space or 'another library'}")
         if moves:
             raise KeptOrderError(
@@ -72,11 +73,17 @@ def keep_windows(facts: WrapperFacts, nodes: Sequence[Any], own: Order) -> Wrapp
             if launch is not None:
                 after[v].add(launch)
     # The caller waits for the others.
-    for launch in starts.keys() - set(ends.values()):
+    for launch in {v for v in starts if not _is_done(nodes[v])} - set(ends.values()):
         for v in own[step[launch] + 1 :]:
             after[v].add(launch)
     kept = zip(facts.nodes, after, strict=True)
     return replace(facts, nodes=tuple(replace(node, predecessors=frozenset(x)) for node, x in kept))
+
+
+def _is_done(node: Any) -> bool:
+    """Return True for a collective that is done at its end."""
+    launches = (inner.node for inner in node.get_nodes() if is_collective(inner.node))
+    return all(launch.op_overload.namespace == _DONE for launch in launches)
 
 
 def _launches(nodes: Sequence[Any]) -> dict[int, set[str]]:

@@ -20,8 +20,8 @@ from optsched.model.graph import Graph
 from optsched.plugins.inductor.reading.support import KeptOrderError
 
 _EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
-COLLECTIVES = "_c10d_functional."
-"""Namespace of the collectives that a plan may move, but must not repeat or exchange."""
+COLLECTIVES = ("_c10d_functional.", "_dtensor.")
+"""Namespaces of the collectives that a plan may move, but must not repeat or exchange."""
 
 
 Modules = tuple[GraphModule, GraphModule]

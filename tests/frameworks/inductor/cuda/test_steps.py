@@ -62,6 +62,17 @@ def test_the_plan_is_what_the_wrapper_needs_and_never_more_than_inductors() -> N
     assert norms["ours"] < 0.95 * norms["own"]
 
 
+def test_collectives_of_eight_gpus_need_what_is_planned() -> None:
+    """DTensor exchanges shards in `sequence`, which a CPU gathers and cuts instead."""
+    for found in rows("ranks", "sequence", "gathered_again"):
+        assert all(own >= planned == needed for own, planned, needed, _ in found["figures"])
+        assert any(own > planned for own, planned, *_ in found["figures"])
+        stock, ours = found["hidden"]
+        assert stock
+        assert [name for name, _ in ours] == [name for name, _ in stock]
+        assert all(b >= a for (_, a), (_, b) in zip(stock, ours, strict=True))
+
+
 def test_without_the_option_a_gpu_graph_is_left_to_inductor() -> None:
     for row in rows("planned", "scan", "--off"):
         assert row["planned"] is None
