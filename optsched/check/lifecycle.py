@@ -75,10 +75,10 @@ class LifecycleCheck:
             raise LifecycleError(_difference(strange, missing, where, self.what))
         self.seen += len(events)
 
-    def finish(self, where: str = "at the end") -> None:
+    def finish(self) -> None:
         """Raise an error if a planned event was not observed."""
         if self.left:
-            raise LifecycleError(_difference([], self.left[:1], where, self.what))
+            raise LifecycleError(_difference([], self.left[:1], "at the end", self.what))
 
     @property
     def left(self) -> Sequence[LifeEvent]:

@@ -177,7 +177,8 @@ def _say_no_candidates(path: str | Path) -> None:
 
 def dims(args: argparse.Namespace) -> dict[str, int]:
     """Return the sizes of open dimensions: those of the plans of a command, or of --dim."""
-    found = _given_dims(args)
+    # AUTO is not a size, but the wish that the reader choose one.
+    found = parse_dims([text for text in args.dim if text != AUTO])
     if not isinstance(getattr(args, "graph", None), str):
         return found
     from optsched.formats.plan_options import planned_dims
@@ -193,11 +194,6 @@ def _plans(args: argparse.Namespace) -> list[str]:
     paths = [path for value in given for path in (value if isinstance(value, list) else [value])]
     # Other names are those of methods.
     return [path for path in paths if path and os.path.isfile(path)]
-
-
-def _given_dims(args: argparse.Namespace) -> dict[str, int]:
-    # Not a size, but the wish that the reader choose one.
-    return parse_dims([text for text in args.dim if text != AUTO])
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:

@@ -127,17 +127,13 @@ def _write_files(args: argparse.Namespace, model: Tilable, result: TilingResult)
     if args.page:
         write_bytes(args.page, tiling_page(result, model.own_head).encode())
     if args.output and best is not None:
-        if _is_plan(args.output):
+        if args.output.removesuffix(".gz").endswith(".json"):
             data = json_bytes(tiling_document(best.tiled, best.plan))
         else:
             data = model.write(best.tiled, best.plan)
         write_bytes(args.output, data)
     if args.certificate:
         _write_certificate(args, model, result)
-
-
-def _is_plan(path: str) -> bool:
-    return path.removesuffix(".gz").endswith(".json")
 
 
 def _write_certificate(args: argparse.Namespace, model: Tilable, result: TilingResult) -> None:

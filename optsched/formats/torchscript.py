@@ -410,8 +410,3 @@ def _names(text: str) -> tuple[str, ...]:
 def read(source: Source) -> Graph:
     """Return the graph of a file; see :func:`read_torchscript`."""
     return read_torchscript(source.text, name=source.name)
-
-
-def unmanaged_values(graph: Graph) -> tuple[str, ...]:
-    """Return the values with separate allocations, in the order of the graph."""
-    return tuple(b.name for b in graph.buffers if b.output is OutputPolicy.OWN)

@@ -16,7 +16,7 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.facts import machine, versions
-from optsched.runtime.limits import SIZES, Limits, Objective, Proof, choose_member
+from optsched.runtime.limits import SIZES, Objective, Proof, choose_member
 from optsched.runtime.text import readable
 
 AMONG = "among"
@@ -225,10 +225,6 @@ def among_record(words: str) -> dict[str, str]:
     return {AMONG: words} if words else {}
 
 
-def provenance(limits: Limits | None = None, **more: Any) -> dict[str, Any]:
-    """Return the origin of an answer: versions, machine, limits, seed, and the given fields."""
-    found: dict[str, Any] = {"versions": versions(), "machine": machine(), "system": sys.platform}
-    if limits is not None:
-        found["limits"] = {"seconds": limits.seconds, "work": limits.work}
-        found |= {"workers": limits.workers, "seed": limits.seed}
-    return {**found, **more}
+def provenance(**more: Any) -> dict[str, Any]:
+    """Return the origin of an answer: versions, machine, and the given fields."""
+    return {"versions": versions(), "machine": machine(), "system": sys.platform, **more}

@@ -13,12 +13,13 @@ from optsched.check.plan import check_plan
 from optsched.check.replay import replay_plan
 from optsched.errors import FormatError, OptschedError
 from optsched.formats import read_graph, sniff_file
-from optsched.formats.torchscript import read_torchscript, tensor_bytes, unmanaged_values
+from optsched.formats.torchscript import read_torchscript, tensor_bytes
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges
 from optsched.model.memory_model import MemoryModel
 from optsched.model.packing_problem import packing_problem
+from optsched.reports.results import describe
 from optsched.solver.pipeline import solve
 from tests.support.commands import Cli
 from tests.support.generators import random_order
@@ -47,7 +48,7 @@ def test_the_lstm_of_the_pull_request_has_the_sizes_that_it_records() -> None:
     assert sorted(problem.size.tolist()) == [256] * 7 + [1024] * 3
     slabs = {name: problem.slab_size(PACKINGS[name](problem)) for name in PACKINGS}
     assert (slabs["naive"], slabs["linear_scan"], slabs["greedy_by_breadth"]) == (4864, 3072, 3072)
-    assert unmanaged_values(graph) == ("cy", "26")
+    assert describe(graph)["unmanaged"] == ["cy", "26"]
     result = solve(model)
     assert result.plan is not None
     check_plan(model, result.plan, slab=result.slab)
@@ -88,7 +89,7 @@ def test_values_of_unknown_size_are_unmanaged_and_listed() -> None:
         made("relu", "y", name="z"),
         "return (%z)",
     )
-    assert unmanaged_values(graph) == ("where", "z")
+    assert describe(graph)["unmanaged"] == ["where", "z"]
     assert graph.memory_model == "torchscript; 2 unmanaged values"
     managed = [b.name for b in graph.buffers if b.size and not b.external]
     assert managed == ["h", "y"]
@@ -155,7 +156,7 @@ def test_results_outlive_the_slab() -> None:
         "%t : (Tensor, Tensor) = prim::TupleConstruct(%v, %x)",
         "return (%t)",
     )
-    assert unmanaged_values(graph) == ("a",)
+    assert describe(graph)["unmanaged"] == ["a"]
     assert graph.buffers[graph.buffer_ids["a"]].output is OutputPolicy.OWN
 
 
@@ -223,7 +224,7 @@ def test_shuffled_lines_never_crash() -> None:
 
 def test_what_a_result_may_be_a_view_of_is_unmanaged() -> None:
     graph = graph_of(made("relu", "x", name="a"), made("reshape", "a", name="b"), "return (%b)")
-    assert unmanaged_values(graph) == ("a", "b")
+    assert describe(graph)["unmanaged"] == ["a", "b"]
 
 
 def test_an_in_place_op_on_a_perhaps_view_keeps_its_place_among_uses_of_the_operand() -> None:

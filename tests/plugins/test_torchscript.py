@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from optsched.check.replay import replay_plan
-from optsched.formats.torchscript import PERHAPS_VIEWS, VIEWS, read_torchscript, unmanaged_values
+from optsched.formats.torchscript import PERHAPS_VIEWS, VIEWS, read_torchscript
 from optsched.model.memory_model import MemoryModel
+from optsched.reports.results import describe
 from optsched.solver.pipeline import solve
 
 torch = pytest.importorskip("torch", reason="traces modules")
@@ -79,7 +80,7 @@ class Attention(torch.nn.Module):
 def test_a_traced_module_is_read_solved_and_executed() -> None:
     traced = torch.jit.trace(Attention().eval(), torch.randn(2, 8, 16))
     graph = read_torchscript(str(traced.inlined_graph), name="attention")
-    assert len(unmanaged_values(graph)) >= 2
+    assert len(describe(graph)["unmanaged"]) >= 2
     model = MemoryModel(align=64).apply(graph)
     result = solve(model)
     assert result.status == "optimal"
@@ -94,4 +95,4 @@ def test_frozen_graphs_lose_their_shapes_and_all_is_unmanaged() -> None:
     traced = torch.jit.trace(Attention().eval(), torch.randn(2, 8, 16))
     graph = read_torchscript(str(torch.jit.freeze(traced).graph))
     assert all(b.external or not b.size for b in graph.buffers)
-    assert len(unmanaged_values(graph)) > 5
+    assert len(describe(graph)["unmanaged"]) > 5

@@ -221,15 +221,12 @@ def part_of(model: Model) -> Part:
     return _TfliteGraphMaker(model, {}).part()
 
 
-def arena_head(
-    model: Model, order: Sequence[int] | None = None, planned: Sequence[int] = ()
-) -> int:
+def arena_head(model: Model, order: Sequence[int] | None = None) -> int:
     """Return the head of the arena as TFLite Micro plans all subgraphs of a model itself.
 
-    `order` are the numbers of the main subgraph's operators (default: the order of the file), and
-    `planned` offsets by number of the tensor, -1 for none.
+    `order` are the numbers of the main subgraph's operators (default: the order of the file).
     """
-    return _layout(model, order, planned).head()
+    return _layout(model, order).head()
 
 
 def _layout(

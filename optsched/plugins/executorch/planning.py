@@ -230,7 +230,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             first = round_up(first, alignment)
             if part.result.offsets is None or not len(part.ids):
                 continue
-            _extend(result.bufsizes, memory_id)
+            result.bufsizes.extend([0] * (memory_id + 1 - len(result.bufsizes)))
             result.bufsizes[memory_id] = first + (part.result.slab or 0) + padding
             for i, offset in zip(part.ids.tolist(), part.result.offsets.tolist(), strict=True):
                 result.spec_dict[roots[i]] = SpecAllocResult(memory_id, 0, first + offset)
@@ -308,7 +308,3 @@ def _inside(spec: Any, placed: Mapping[Any, SpecAllocResult]) -> SpecAllocResult
         offset, base = offset + base.storage_base_offset, base.storage_base
     root = placed[base]
     return SpecAllocResult(root.mem_id, 0, root.mem_offset + offset)
-
-
-def _extend(sizes: list[int], number: int) -> None:
-    sizes.extend([0] * (number + 1 - len(sizes)))

@@ -77,10 +77,9 @@ class Unroller:
     sequences; None without one.
     """
 
-    def __init__(
-        self, problem: RecomputeProblem, early: bool = False, clock: Clock | None = None
-    ) -> None:
-        self.problem, self.early, self.clock = problem, early, clock
+    def __init__(self, problem: RecomputeProblem) -> None:
+        self.problem, self.early = problem, False
+        self.clock: Clock | None = None
         node = {v: i for i, v in enumerate(problem.ops)}
         self.loss = [node[v] for v in problem.loss if v in node]
         # Each node's first run is part of every schedule, so only its repeats cost.

@@ -186,7 +186,7 @@ def _is_picked(choice: Choice, region: int, point: int) -> int:
     return int(choice[region] == point)
 
 
-def choose_points(problem: StepProblem, peak: int | None, work: int = WORK) -> StepChoice:
+def choose_points(problem: StepProblem, peak: int | None) -> StepChoice:
     """Return the splits of least extra cost within a peak, or of the least peak.
 
     Parameters
@@ -195,15 +195,13 @@ def choose_points(problem: StepProblem, peak: int | None, work: int = WORK) -> S
         The step; every region has at least one split.
     peak
         Bytes; None, or fewer than any choice needs, for the least peak that was found.
-    work
-        Units of work for each of both searches, so that equal steps have equal answers.
     """
-    low, least_bound = _solve(problem, None, problem.peak, work)
+    low, least_bound = _solve(problem, None, problem.peak)
     least = problem.peak(low)
     is_below = peak is not None and peak < least
     # Where nothing fits, the answer is the least peak, at the least cost with which it is reached.
     limit = least if peak is None or is_below else peak
-    best, bound = _solve(problem, limit, problem.extra, work, low)
+    best, bound = _solve(problem, limit, problem.extra, low)
     return StepChoice(
         best,
         problem.peak(best),
@@ -287,14 +285,13 @@ def _solve(
     problem: StepProblem,
     limit: int | None,
     value: Callable[[Choice], int],
-    work: int,
     start: Choice | None = None,
 ) -> tuple[Choice, int]:
     """Return the best choice and a bound on its value, which it equals if it is proved."""
     known = start or tuple(0 for _ in problem.fronts)
     model = _Model(problem, limit)
     model.add_hint(known)
-    clock = Clock.of(Limits(work=work))
+    clock = Clock.of(Limits(work=WORK))
     run = SolverThread(model, value, clock, EFFORT).run(lambda _: None)
     best = known if run.best is None else min(known, run.best, key=value)
     return best, value(best) if run.finished else run.bound or 0

@@ -35,17 +35,13 @@ Path = tuple[Any, ...]
 """Indices that lead to a tensor in what a kernel returns; empty for the tensor itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEffort:
-    """Limits on calling kernels."""
-
-    all_bytes: int = 1 << 32
-    """Bytes of operands per graph, after which the rest of its kernels are not known. A limit in
-    seconds would find other kernels on another machine."""
-    seconds: float = 10.0
-    """Processor time per graph that ends the calls in any case."""
-    max_bytes: int = 1 << 30
-    """A kernel whose operands are larger is not called at all."""
+ALL_BYTES = 1 << 32
+"""Bytes of operands per graph, after which the rest of its kernels are not known. A limit in
+seconds would find other kernels on another machine."""
+SECONDS = 10.0
+"""Processor time per graph that ends the calls in any case."""
+MAX_BYTES = 1 << 30
+"""A kernel whose operands are larger is not called at all."""
 
 
 class ReturnedTensor(NamedTuple):
@@ -80,13 +76,13 @@ class MeasuredKernels:
 _known: dict[Hashable, KernelMemory] = {}
 
 
-def measure_kernels(nodes: Sequence[Any], effort: KernelEffort = KernelEffort()) -> MeasuredKernels:
+def measure_kernels(nodes: Sequence[Any]) -> MeasuredKernels:
     """Call the extern kernels of a graph that were not called before; return what all allocate."""
     targets = [node.node for node in nodes if node.is_extern()]
     # In the order in which they were lowered, an operand comes before the kernel that takes it.
     position = {op.get_operation_name(): i for i, op in enumerate(V.graph.operations)}
     targets.sort(key=lambda target: position[target.get_operation_name()])
-    survey = _Survey(effort)
+    survey = _Survey()
     gpus = sorted({str(device) for target in targets if (device := real_gpu(target)) is not None})
     with _apart(gpus):
         for target in targets:
@@ -113,11 +109,11 @@ class _FirstCall(NamedTuple):
 class _Survey:
     """First calls: which tensors come out of each kernel, in the order of the graph."""
 
-    def __init__(self, effort: KernelEffort) -> None:
-        self.max_bytes, self.left = effort.max_bytes, effort.all_bytes
+    def __init__(self) -> None:
+        self.left = ALL_BYTES
         # The second calls take as long as the first.
         # Time of this thread: other threads that compile must not use it up.
-        self.end = time.thread_time() + effort.seconds / 2
+        self.end = time.thread_time() + SECONDS / 2
         self.keys: dict[str, Hashable] = {}
         self.fresh: dict[Hashable, _FirstCall] = {}
         self.unknown: set[str] = set()
@@ -139,7 +135,7 @@ class _Survey:
         if key not in _known and key not in self.fresh:
             # An over-long call cannot be interrupted, so large ones are not begun.
             size = _operand_bytes(target)
-            if time.thread_time() > self.end or size > min(self.max_bytes, self.left):
+            if time.thread_time() > self.end or size > min(MAX_BYTES, self.left):
                 return False
             self.left -= size
             returned = _call_once(target, places)
