@@ -10,6 +10,7 @@ import pytest
 from optsched.errors import FormatError, OptschedError
 from optsched.formats import Source, read_graph, read_plan
 from optsched.formats.hlo.read import read_hlo
+from tests.support.files import refusal
 from tests.support.hlo_text import DUMPS, P, module
 
 
@@ -87,15 +88,6 @@ def test_hundreds_of_corruptions_end_in_one_line_or_a_graph(tmp_path: Path) -> N
         refused += found is not None
         assert found is None or (found.startswith(f"{path}: ") and found.isprintable())
     assert refused > 200
-
-
-def refusal(path: Path) -> str | None:
-    """Return what is said of a bad module; None if it is read."""
-    try:
-        read_graph(path)
-    except OptschedError as error:
-        return str(error)
-    return None
 
 
 @pytest.mark.parametrize(

@@ -231,24 +231,25 @@ USED = segment(1 << 30, 20 * MIB, (20 * MIB, "active_allocated"))
 FREE = segment(2 << 30, 40 * MIB, (40 * MIB, "inactive"))
 
 
-@pytest.mark.parametrize("traces", [[[]], [], None, [[event("snapshot", 0, 0)]]])
+@pytest.mark.parametrize(
+    "snapshot",
+    # As `_record_memory_history("state")` writes it, or none at all.
+    [
+        *(
+            {"device_traces": traces, "segments": [USED, FREE]}
+            for traces in ([[]], [], None, [[event("snapshot", 0, 0)]])
+        ),
+        # As `torch.cuda.memory_snapshot()` returns them.
+        [USED, FREE],
+    ],
+)
 def test_a_snapshot_without_events_has_the_blocks_in_use(
-    traces: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    snapshot: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As `_record_memory_history("state")` writes it, or none at all."""
-    text, recorded = packed({"device_traces": traces, "segments": [USED, FREE]}, tmp_path, capsys)
+    text, recorded = packed(snapshot, tmp_path, capsys)
     assert (recorded["slab"], recorded["reserved"]) == (20 * MIB, 60 * MIB)
     assert "no allocation or free was recorded" in text
     assert "would have saved" not in text
-
-
-def test_segments_alone_are_a_snapshot_without_events(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As `torch.cuda.memory_snapshot()` returns them."""
-    text, recorded = packed([USED, FREE], tmp_path, capsys)
-    assert (recorded["slab"], recorded["reserved"]) == (20 * MIB, 60 * MIB)
-    assert "no allocation or free was recorded" in text
 
 
 def test_devices_without_a_list_of_events_are_read(

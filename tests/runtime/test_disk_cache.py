@@ -81,15 +81,20 @@ def only_file(folder: Path, source: Kernel[..., Any]) -> Path:
     return found
 
 
+def loads_triangle() -> bool:
+    """Run a kernel as a new process does; return True if it was loaded, and not compiled."""
+    made = fresh(triangle)
+    assert made(10) == 45
+    return is_loaded(made)
+
+
 def test_a_kernel_is_loaded_by_the_next_process(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not disk_cache.has_file(triangle.file_name)
     assert fresh(triangle)(10) == 45
     assert disk_cache.has_file(triangle.file_name)
-    loaded = fresh(triangle)
-    assert loaded(10) == 45
-    assert is_loaded(loaded)
+    assert loads_triangle()
     assert [path.name[0] for path in folder.iterdir()] != ["."]
     assert capsys.readouterr().err == ""
 
@@ -172,20 +177,23 @@ def test_fields_of_a_tuple_that_change_places_are_another_kernel(
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize("damage", ["other users", "of another user"])
-def test_a_folder_that_others_may_write_to_is_not_used(
-    damage: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fresh(triangle)(10) == 45
+def give_away(folder: Path, damage: str) -> None:
+    """Let other users write to a folder, or make it that of another user."""
     if damage == "other users":
         folder.chmod(0o777)
     elif os.geteuid():
         pytest.skip("only root may give a folder away")
     else:
         os.chown(folder, 12345, 12345)
-    again = fresh(triangle)
-    assert again(10) == 45
-    assert not is_loaded(again)
+
+
+@pytest.mark.parametrize("damage", ["other users", "of another user"])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    damage: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fresh(triangle)(10) == 45
+    give_away(folder, damage)
+    assert not loads_triangle()
     said = f"compiled kernels cannot be saved: {folder}: other users may write to it"
     assert capsys.readouterr().err == f"optsched: {said}\n"
 
@@ -231,9 +239,7 @@ def test_kernels_are_kept_among_temporary_files_if_nowhere_else(
 ) -> None:
     assert disk_cache.is_writable()
     assert fresh(triangle)(10) == 45
-    loaded = fresh(triangle)
-    assert loaded(10) == 45
-    assert is_loaded(loaded)
+    assert loads_triangle()
     (folder,) = temporary.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert capsys.readouterr().err == ""
@@ -249,18 +255,12 @@ def test_a_folder_among_temporary_files_is_the_users_own(
         elsewhere = tmp_path_factory.mktemp("elsewhere") / "kernels"
         folder.rename(elsewhere)
         folder.symlink_to(elsewhere)
-    elif damage == "other users":
-        folder.chmod(0o777)
     elif damage == "moved":
         # Where nothing keeps other users from putting their folder in the place of ours.
         temporary.chmod(0o777)
-    elif os.geteuid():
-        pytest.skip("only root may give a folder away")
     else:
-        os.chown(folder, 12345, 12345)
-    again = fresh(triangle)
-    assert again(10) == 45
-    assert not is_loaded(again)
+        give_away(folder, damage)
+    assert not loads_triangle()
     assert not disk_cache.has_file(triangle.file_name)
 
 

@@ -25,3 +25,12 @@ def read_all(folders: Sequence[Path]) -> Iterator[Graph]:
                     yield read_graph(path)
                 except OptschedError as error:
                     print(f"{path.name}: {error}", file=sys.stderr)
+
+
+def refusal(path: Path) -> str | None:
+    """Return what is said of a bad file; None if it is read."""
+    try:
+        read_graph(path)
+    except OptschedError as error:
+        return str(error)
+    return None

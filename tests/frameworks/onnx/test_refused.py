@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
 
-from optsched.errors import FormatError, GraphError, OptschedError
-from optsched.formats import read_graph
+from optsched.errors import FormatError, GraphError
 from tests.frameworks.onnx.build import model, node, read, value, weight
+from tests.support.files import refusal
 
 CHAIN = [node("Transpose", "x", "a", "t"), node("Exp", "a", "y", "e")]
 
@@ -50,15 +50,6 @@ def test_truncated_models_are_refused_in_one_line(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         found = refusal(path)
         assert found is None or (found.startswith(f"{path}: ") and "\n" not in found)
-
-
-def refusal(path: Path) -> str | None:
-    """Return the error for a bad model; None if it can still be read."""
-    try:
-        read_graph(path)
-    except OptschedError as error:
-        return str(error)
-    return None
 
 
 def test_corrupted_models_are_refused_in_one_line(tmp_path: Path) -> None:
