@@ -31,10 +31,10 @@ MOST_LINES = {
     "optsched/model": 9_368,
     "optsched/ordering": 9_691,
     "optsched/packing": 4_005,
-    "optsched/plugins": 12_333,
+    "optsched/plugins": 12_536,
     "optsched/reports": 5_960,
     "optsched/runtime": 3_620,
-    "optsched/solver": 13_784,
+    "optsched/solver": 13_791,
     "optsched/store": 2_665,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

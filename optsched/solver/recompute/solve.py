@@ -106,6 +106,13 @@ class Planner:
             reason = clock.limit_reason() if clock.expired() else reason
         return self.result(peak, reason, time.process_time() - start)
 
+    def blocker(self, peak: int, clock: Clock) -> str:
+        """Return what makes a peak impossible, if the rows of one op show it; empty otherwise."""
+        self.unroller.clock = clock
+        if self.base.peak <= peak or not self._rule_out(peak, clock):
+            return ""
+        return name_blocker(self.problem, self.base, used_nodes(self.proof(peak)), peak)
+
     def result(self, peak: int, reason: StopReason, seconds: float) -> RecomputeResult:
         """Return the result for a peak."""
         best, proof = self.best(peak), self.proof(peak)

@@ -15,8 +15,11 @@ from torch._inductor import config  # noqa: E402
 from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
 
 from optsched.plugins.inductor.reading.support import KeptOrderError  # noqa: E402
+from optsched.plugins.inductor.recompute.certain_bytes import blocker  # noqa: E402
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings  # noqa: E402
 from optsched.plugins.inductor.recompute.recipe import Recipe  # noqa: E402
+from optsched.runtime.clock import Clock  # noqa: E402
+from optsched.runtime.limits import Limits  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
 from tests.support.random_steps import RandomStep  # noqa: E402
 
@@ -40,6 +43,10 @@ class Checked(CustomPartitionerFn):  # type: ignore[misc]
                 assert memory is not None
                 for least, peak in zip(step.least, memory.graphs, strict=True):
                     self.rows.append((least.words, least.size, peak))
+                hidden, peak = step.simulated[step.default].hidden, max(memory.graphs)
+                clock = Clock.of(Limits(seconds=10))
+                words = blocker(step.joint, step.outputs, hidden, peak, clock)
+                self.rows.append((words, peak + bool(words), peak))
         except KeptOrderError:
             # Effects and sizes without an upper end: such a graph has no plan.
             pass

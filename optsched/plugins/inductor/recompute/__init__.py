@@ -4,8 +4,8 @@ Question: which forward ops run again, so that a training step needs no more tha
 
 1. Inductor calls `partition` with the joint graph.
 2. `joint_step` refuses graphs that no plan may split (`joint_graph`), and peaks below what each
-   split needs (`least_bytes`), has PyTorch's splits made and simulated (`models`), and adds to the
-   graph what only a lowered step shows (`hidden_bytes`).
+   split needs (`least_bytes`), has PyTorch's splits made (`models`) and its default one simulated.
+   This shows hidden bytes (`hidden_bytes`), by which a peak may be impossible (`certain_bytes`).
 3. `search` plans with several budgets, has the joint graph split by each plan (`split`), and the
    compiled step simulated (`calibrate`), until the step fits or the time is over.
 4. `answer` takes the cheapest split that fits, be it PyTorch's; a plan in an order near to the

@@ -77,8 +77,8 @@ def with_hidden(graph: Graph, hidden: HiddenBytes) -> Graph:
             ops[v] = replace(ops[v], writes=(*ops[v].writes, b), workspace=b)
     for b, given in enumerate(graph.buffers):
         size = hidden.copies.get(given.name, 0)
-        readers = [v for v, op in enumerate(graph.ops) if _computes_with(graph, op, b)]
-        if not size or not readers:
+        readers = [v for v, op in enumerate(graph.ops) if size and _computes_with(graph, op, b)]
+        if not readers:
             continue
         made = len(buffers)
         buffers.append(Buffer(f"{given.name} copy", size))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from torch._functorch.compile_utils import fx_graph_cse
@@ -19,6 +20,7 @@ from optsched.model.graph import Graph
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
 from optsched.plugins.inductor.asked import LEAST, share_of
 from optsched.plugins.inductor.recompute.calibrate import StepMemory, simulate_step
+from optsched.plugins.inductor.recompute.certain_bytes import blocker
 from optsched.plugins.inductor.recompute.hidden_bytes import with_hidden
 from optsched.plugins.inductor.recompute.joint_graph import (
     Modules,
@@ -28,9 +30,15 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     returned_bytes,
     size_ends,
 )
-from optsched.plugins.inductor.recompute.least_bytes import least_bytes, require_possible
-from optsched.plugins.inductor.recompute.models import Model, make_model, torch_splits
+from optsched.plugins.inductor.recompute.least_bytes import (
+    ImpossiblePeakError,
+    least_bytes,
+    require_possible,
+)
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit, TorchSplits, make_model
 from optsched.plugins.inductor.recompute.split import split_joint
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from optsched.solver.recompute.kernels import contracted, join_kernels
 from optsched.solver.recompute.problem import make_problem
 
@@ -93,11 +101,22 @@ class JointStep:
         self.ends = forward_ends(joint, self.graph, self.outputs)
         self.problem = make_problem(self.graph, self.ends)
         self.simulated: dict[Modules, StepMemory] = {}
-        self.splits = torch_splits(joint, inputs, how, self.graph)
+        self._torch = TorchSplits(joint, inputs, how, self.graph)
+        self._copies: Sequence[int] = ()
         if settings.ask:
             self.settings = replace(settings, peak=self._asked())
         if settings.calibrated:
+            self.peak(self.default)
+            self._require_room()
             self._add_hidden()
+
+    def _require_room(self) -> None:
+        """Raise :class:`ImpossiblePeakError` if PyTorch's split shows that no split fits."""
+        peak, stock = self.settings.peak, self.simulated[self.default]
+        if stock.peak > peak:
+            clock = Clock.of(Limits(seconds=ORDER_SECONDS))
+            if words := blocker(self.joint, self.outputs, stock.hidden, peak, clock):
+                raise ImpossiblePeakError(f"no step fits {peak:,} bytes: {words}", self.least)
 
     def _asked(self) -> int:
         """Return the bytes that a percentage means, or those of PyTorch's default split."""
@@ -106,24 +125,32 @@ class JointStep:
         stock = simulate_step(self.default, seconds, self.outputs, self.static, beside=beside)
         is_least = self.settings.ask == LEAST
         asked = stock.used if is_least else share_of(self.settings.ask, stock.used)
-        if is_least or self.splits[0].saved > asked:
+        if is_least or self.default_split.saved > asked:
             # No order and no cut makes it fit, so it need not be simulated for these bytes.
             self.simulated[self.default] = stock
         return asked
 
     def _add_hidden(self) -> None:
         """Add bytes to the graph that only a lowered step shows, here PyTorch's default split."""
-        self.peak(self.default)
         count = len(self.graph.ops)
         self.graph = with_hidden(self.graph, self.simulated[self.default].hidden)
         self.problem = make_problem(self.graph, self.ends)
-        copies = range(count, len(self.graph.ops))
-        self.splits = [split._replace(ops=[*copies, *split.ops]) for split in self.splits]
+        self._copies = range(count, len(self.graph.ops))
+
+    @property
+    def default_split(self) -> TorchSplit:
+        """PyTorch's default split, with what it costs."""
+        return self._torch.default
 
     @property
     def default(self) -> Modules:
-        """PyTorch's default split."""
-        return self.splits[0].modules
+        """Graphs of PyTorch's default split."""
+        return self.default_split.modules
+
+    @cached_property
+    def splits(self) -> list[TorchSplit]:
+        """PyTorch's splits, its default one first; most of them are made when first asked for."""
+        return [x._replace(ops=[*self._copies, *x.ops]) for x in self._torch.all]
 
     def models(self) -> list[Model]:
         """Return ATen ops, and ops joined to kernels, which are often nearer to what is compiled.

@@ -84,18 +84,23 @@ def _of_call(
     """Yield the bytes of the results of a call, and those of the products inside of it."""
     yield LeastBytes(results, f"the {what} alone need {results:,}", results)
     inputs, maker = joint.graph.find_nodes(op="placeholder"), dict[Any, Node]()
-    # Templates for products compute what they would read.
-    products = () if config.max_autotune or config.max_autotune_gemm else PRODUCTS
     for node in joint.graph.nodes:
         maker.setdefault(storage_of(node), node)
-        if node in inside and str(node.target).startswith(products):
-            read = [x for x in _operands(node) if not _is_copy(maker[storage_of(x)])]
-            size = made_bytes([*read, *_results(node)], inputs)
+        if node in inside and is_product(node):
+            read = [x for x in operands(node) if not is_copy(maker[storage_of(x)])]
+            size = made_bytes([*read, *results_of(node)], inputs)
             words = f"op {node.name!r} alone reads and writes {size:,}"
             yield LeastBytes(size, words, results)
 
 
-def _operands(node: Node) -> list[Node]:
+def is_product(node: Node) -> bool:
+    """Return True for a node that is a kernel of a library."""
+    # Templates for products compute what they would read.
+    is_template = config.max_autotune or config.max_autotune_gemm
+    return not is_template and str(node.target).startswith(PRODUCTS)
+
+
+def operands(node: Node) -> list[Node]:
     """Return the tensors that a product surely reads as they are."""
     name = str(node.target)
     # A bias may be added by another kernel, and a gradient of a weight may not be asked for.
@@ -104,13 +109,15 @@ def _operands(node: Node) -> list[Node]:
     return [x for x in found if isinstance(x, Node)]
 
 
-def _results(node: Node) -> list[Node]:
+def results_of(node: Node) -> list[Node]:
+    """Return the tensors that a product makes."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         return [node]
     return [x for x in node.users if x.target is operator.getitem]
 
 
-def _is_copy(node: Node) -> bool:
+def is_copy(node: Node) -> bool:
+    """Return True for a node that may make no bytes of its own."""
     return str(node.target).startswith(COPIES)
 
 

@@ -11,6 +11,7 @@ import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from torch._functorch import config as functorch_config
@@ -28,7 +29,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     is_collective,
     saved_bytes,
 )
-from optsched.plugins.inductor.recompute.minimum_cuts import shared_minimum_cuts
+from optsched.plugins.inductor.recompute.minimum_cuts import Cuts, shared_minimum_cuts
 from optsched.runtime.clock import count_work
 from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.kernels import Contracted
@@ -87,26 +88,43 @@ class Tried(NamedTuple):
         return peak is None or peak <= budget
 
 
-@paused_collector()
-def torch_splits(
-    joint: GraphModule, inputs: Sequence[Any], how: Mapping[str, Any], graph: Graph
-) -> list[TorchSplit]:
-    """Return the different splits that PyTorch makes at its budgets, its default first."""
-    found: dict[tuple[str, ...], TorchSplit] = {}
-    with shared_minimum_cuts():
-        budgets = (1.0, *TORCH_BUDGETS)
-        splits = [(budget, _partition(joint, inputs, how, budget)) for budget in budgets]
-    for budget, modules in splits:
+class TorchSplits:
+    """The different splits that PyTorch makes of a joint graph at its budgets.
+
+    `joint`, `inputs`, `how`: arguments of the partitioner. `graph`: the joint graph with costs.
+    """
+
+    def __init__(
+        self, joint: GraphModule, inputs: Sequence[Any], how: Mapping[str, Any], graph: Graph
+    ) -> None:
+        self._joint, self._inputs, self._how, self._graph = joint, inputs, how, graph
+        self._cuts: Cuts = {}
+        self._found: dict[tuple[str, ...], TorchSplit] = {}
+        self.default = self._add(1.0)
+
+    @cached_property
+    def all(self) -> list[TorchSplit]:
+        """All of them, the default one first; they are made when they are asked for first."""
+        for budget in TORCH_BUDGETS:
+            self._add(budget)
+        return list(self._found.values())
+
+    @paused_collector()
+    def _add(self, budget: float) -> TorchSplit:
+        with shared_minimum_cuts(self._cuts):
+            modules = _partition(self._joint, self._inputs, self._how, budget)
         names = tuple(computed(modules))
-        again = Counter(names)
+        again, found = Counter(names), self._found
         # A rank that repeats a collective waits for others, except where all of them do.
-        if found and any(again[x.name] > 1 for x in joint.graph.nodes if is_collective(x)):
-            continue
-        ops = [graph.op_ids[name] for name in names if name in graph.op_ids]
+        nodes = self._joint.graph.nodes
+        if found and any(again[x.name] > 1 for x in nodes if is_collective(x)):
+            return self.default
+        ids = self._graph.op_ids
+        ops = [ids[name] for name in names if name in ids]
         # Several budgets often give the same split, and each simulation costs a lowering.
-        saved = saved_bytes(modules, how["num_fwd_outputs"])
-        found.setdefault(names, TorchSplit(budget, modules, extra_cost(graph, ops), ops, saved))
-    return list(found.values())
+        saved = saved_bytes(modules, self._how["num_fwd_outputs"])
+        made = TorchSplit(budget, modules, extra_cost(self._graph, ops), ops, saved)
+        return found.setdefault(names, made)
 
 
 def _partition(

@@ -6,13 +6,12 @@ import copy
 from typing import Any
 from unittest import mock
 
-import networkx
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 import torch
-from torch._functorch import config
+from torch._functorch import config, partitioners
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
@@ -35,18 +34,18 @@ class Compared(CustomPartitionerFn):  # type: ignore[misc]
         return "compared"
 
     def __call__(self, gm: Any, joint_inputs: Any, **how: Any) -> Modules:
-        original = networkx.minimum_cut
+        original = partitioners.solve_min_cut
         for shared in (False, True):
-            with mock.patch.object(networkx, "minimum_cut", side_effect=original) as calls:
+            with mock.patch.object(partitioners, "solve_min_cut", side_effect=original) as calls:
                 self.found.append(self.splits(gm, joint_inputs, how, shared))
-                assert networkx.minimum_cut is calls
+                assert partitioners.solve_min_cut is calls
             self.computed.append(calls.call_count)
         made: Modules = min_cut_rematerialization_partition(gm, joint_inputs, **how)
         return made
 
     def splits(self, gm: Any, inputs: Any, how: Any, shared: bool) -> list[list[str]]:
         if shared:
-            with shared_minimum_cuts():
+            with shared_minimum_cuts({}):
                 return self.splits(gm, inputs, how, False)
         found = []
         for budget in BUDGETS:
