@@ -13,7 +13,6 @@ import pytest
 from optsched.fleet import FleetEffort, FleetSettings, run, tune
 from optsched.fleet.turns import Turns
 from optsched.runtime.engines import TaskEngine
-from optsched.runtime.engines.engine import collect
 from optsched.runtime.worker_pool import Tasks
 from optsched.store import PlanStore, verify
 from tests.support.families.wiring import random_wiring
@@ -33,7 +32,9 @@ class Shuffled(TaskEngine):
         done: list[tuple[Any, list[Any]]] = []
         while True:
             while len(done) < self.jobs and (task := tasks.take()) is not None:
-                done.append((task, collect(tasks.work, task).messages))
+                messages: list[Any] = []
+                last = tasks.work(task, messages.append)
+                done.append((task, [*messages, *([] if last is None else [last])]))
             if not done:
                 return True
             task, told = done.pop(self.rng.randrange(len(done)))

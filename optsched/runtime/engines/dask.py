@@ -8,14 +8,17 @@ machines.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.runtime.clock import Clock
-from optsched.runtime.engines.engine import Collected, FutureEngine, collect
+from optsched.runtime.engines.engine import TaskEngine
+from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Limits
-from optsched.runtime.worker_pool import Work
+from optsched.runtime.worker_pool import GRACE_AFTER_INTERRUPT, Tasks, Work, WorkerLoss
 
 _Task = TypeVar("_Task")
 LOOK_SECONDS = 1.0
@@ -24,7 +27,26 @@ PATIENCE = 10.0
 """Seconds to wait for a scheduler."""
 
 
-class DaskEngine(FutureEngine):
+class Collected(NamedTuple):
+    """The messages of a task, and the address of the worker that did it."""
+
+    worker: str
+    messages: list[Any]
+
+
+def collect(work: Work[Any], task: Any) -> Collected:
+    """Do a task on a worker and return its messages, as there is no pipe to the driver."""
+    from distributed import get_worker
+
+    messages: list[Any] = []
+    last = work(task, messages.append)
+    if last is not None:
+        messages.append(last)
+    # A future of Dask does not name the worker.
+    return Collected(get_worker().address, messages)
+
+
+class DaskEngine(TaskEngine):
     """Engine on the workers of a Dask cluster.
 
     `jobs`: number of processes to start if no cluster is given. `address`: address of the
@@ -32,6 +54,9 @@ class DaskEngine(FutureEngine):
     """
 
     name = "dask"
+    is_remote = True
+    current = ""
+    """Worker whose messages are being handled."""
 
     def __init__(self, jobs: int, address: str | None) -> None:
         try:
@@ -63,17 +88,33 @@ class DaskEngine(FutureEngine):
         self.pause = Clock.of(Limits(0.0))
         self._look()
 
+    def run(self, tasks: Tasks[_Task]) -> bool:
+        """Keep all slots filled and handle results until no task is left."""
+        turn = _Turn(self, tasks)
+        try:
+            while turn.fill():
+                turn.listen(0.25)
+                take_interrupt()
+        except KeyboardInterrupt:
+            turn.interrupt()
+            return False
+        return True
+
     def submit(self, work: Work[_Task], task: _Task) -> Future[Collected]:
         """Start a task on any worker that is not excluded."""
-        # The function also names the worker, which a future of Dask does not.
-        future: Future[Collected] = self.executor.submit(collect_on_dask, work, task)
+        future: Future[Collected] = self.executor.submit(collect, work, task)
         return future
 
     def slots(self) -> int:
-        """Return the number of slots, checking from time to time for new workers."""
+        """Return the number of tasks to keep submitted, slightly more than run at a time.
+
+        From time to time it is checked for new workers.
+        """
         if self.pause.expired():
             self._look()
-        return super().slots()
+        # A quarter more than can run: a worker that becomes free has its next task at hand, yet
+        # few tasks are bound to a slow worker.
+        return self.jobs + 1 + self.jobs // 4
 
     def exclude(self) -> bool:
         """Exclude the worker whose message is being handled from further work."""
@@ -102,8 +143,61 @@ class DaskEngine(FutureEngine):
         self.pause = Clock.of(Limits(LOOK_SECONDS))
 
 
-def collect_on_dask(work: Work[Any], task: Any) -> Collected:
-    """Do a task and return its messages with the address of the worker."""
-    from distributed import get_worker
+class _Turn:
+    """Tasks under way during one run."""
 
-    return Collected(get_worker().address, collect(work, task).messages)
+    def __init__(self, engine: DaskEngine, tasks: Tasks[Any]) -> None:
+        self.engine, self.tasks = engine, tasks
+        self.running: dict[Future[Collected], tuple[Any, Clock]] = {}
+        self.left: deque[Any] = deque()
+
+    def fill(self) -> bool:
+        """Start tasks while there is room; return True if some task is under way."""
+        while len(self.running) < self.engine.slots():
+            task = self.left.popleft() if self.left else self.tasks.take()
+            if task is None:
+                break
+            future = self.engine.submit(self.tasks.work, task)
+            # Submitted now; the wait until it starts counts as well, which errs on the patient
+            # side.
+            self.running[future] = task, Clock.of(Limits())
+        return bool(self.running)
+
+    def listen(self, seconds: float) -> None:
+        """Handle the results that arrive within this time."""
+        done, _ = wait(self.running, timeout=seconds, return_when=FIRST_COMPLETED)
+        for future in done:
+            self._receive(future)
+
+    def interrupt(self) -> None:
+        """Cancel tasks that are not running yet, and wait for the others for a short time."""
+        # A second Ctrl-C ends the waiting.
+        with suppress(KeyboardInterrupt):
+            for future in list(self.running):
+                if future.cancel():
+                    del self.running[future]
+            clock = Clock.of(Limits(GRACE_AFTER_INTERRUPT))
+            while self.running and not clock.expired():
+                self.listen(0.1)
+
+    def _receive(self, future: Future[Collected]) -> None:
+        task, clock = self.running.pop(future)
+        try:
+            found = future.result()
+        except (ImportError, AttributeError) as error:
+            # A module of the task is missing on the worker, or is another version.
+            raise UsageError(
+                f"a worker cannot run the task ({error}): install the same version on all machines"
+            ) from error
+        except (Exception, CancelledError) as error:
+            # One line of bounded length, as the text of a cluster's error may be a page.
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            # False: no deadline was exceeded, the task failed or its worker was lost.
+            left = self.tasks.on_loss(task, WorkerLoss(False, reason, clock.seconds()))
+            if left is not None:
+                self.left.append(left)
+            return
+        # Before the messages are handled: `exclude` is called from within.
+        self.engine.current = found.worker
+        for message in found.messages:
+            self.tasks.handle(task, message)
