@@ -35,7 +35,7 @@ class Collected(NamedTuple):
 
 
 def collect(work: Work[Any], task: Any) -> Collected:
-    """Do a task on a worker and return its messages, as there is no pipe to the driver."""
+    """Do a task on a worker, which has no pipe to the driver, and return its messages."""
     from distributed import get_worker
 
     messages: list[Any] = []
