@@ -6,24 +6,30 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+CACHES = "TORCHINDUCTOR_CACHE_DIR"
+"""Variable of PyTorch with the folder of its compile cache; empty for the usual one."""
 
 
-def run_ranks(module: str, folder: Path, *arguments: str) -> list[list[dict[str, Any]]]:
+def run_ranks(
+    module: str, folder: Path, *arguments: str, caches: Sequence[Path] = ()
+) -> list[list[dict[str, Any]]]:
     """Return the rows that both ranks print.
 
     `module` is run as `python -m MODULE FILE RANK ARGUMENT...`; the ranks meet at the file.
+    `caches`: a folder of PyTorch's compile cache for each rank.
     """
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", CACHES: ""}
     command = [sys.executable, "-m", module, str(folder / "store")]
     running = [
         subprocess.Popen(
             [*command, str(rank), *arguments],
             cwd=ROOT,
-            env=environment,
+            env={**environment, **({CACHES: str(caches[rank])} if caches else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

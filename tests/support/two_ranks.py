@@ -1,11 +1,13 @@
 """Two real processes that compile a program with collectives within a peak.
 
 `python -m tests.support.two_ranks FILE RANK CASE...` is one of them; the file is where they meet.
-It prints a line of JSON for each case.
+It prints a line of JSON for each case. Where the variable of PyTorch's compile cache is set, the
+cases share that cache.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -26,11 +28,12 @@ from optsched.plugins.inductor import options
 from optsched.plugins.inductor.recompute import partition, step_plan
 from tests.support.compiled_memory import QUICK_KERNELS
 from tests.support.distributed_programs import Averaged
+from tests.support.ranks import CACHES
 
 PEAK = 700_000
 STEPS: dict[str, Any] = {"regions": 1_250_000, "late": 1_700_000, "min": "min"}
 """Peaks of programs of two compiled regions, by case."""
-WAIT, SHORT = 30.0, ("missing", "dead", "late")
+WAIT, SHORT = 120.0, ("missing", "dead", "late")
 """Seconds that the process group waits, and cases in which it waits 10."""
 LATE = 25.0
 """Seconds for which the first rank chooses: more than 64 time limits for each region and the
@@ -66,9 +69,10 @@ def run(rank: int, case: str) -> dict[str, Any]:
         compiled: Any = nn.Sequential(*(torch.compile(half, options=how) for half in program))
     else:
         compiled = torch.compile(program, options=how)
-    begun = time.monotonic()
-    shared = {"force_disable_caches": False, "fx_graph_cache": False}
+    begun, bits, used = time.monotonic(), hashlib.sha256(), time.process_time()
+    shared = {"force_disable_caches": False, "fx_graph_cache": bool(os.environ[CACHES])}
     with (
+        mock.patch.object(partition, "JointStep", wraps=partition.JointStep) as planned,
         config.patch(QUICK_KERNELS | shared),
         mock.patch.object(
             partition,
@@ -80,11 +84,18 @@ def run(rank: int, case: str) -> dict[str, Any]:
         try:
             if case != "missing" or rank == 0:
                 for _ in range(6):
-                    near = zip(wanted, step(compiled, rank), strict=bool(wanted))
+                    made = step(compiled, rank)
+                    near = zip(wanted, made, strict=bool(wanted))
                     found["near"] &= all(torch.allclose(a, b, atol=1e-5) for a, b in near)
+                    for tensor in made:
+                        bits.update(tensor.numpy().tobytes())
         except Exception as error:
             found["error"] = str(error)
     found["seconds"] = time.monotonic() - begun
+    # Processor time, and how many joint graphs were read to be planned.
+    found["used"], found["planned"] = time.process_time() - used, planned.call_count
+    found["bits"] = bits.hexdigest()
+    found["cached"] = [row.cached for row in plugins.records() if "joint" not in row.name]
     joints = [row for row in plugins.records() if "joint" in row.name]
     if joints:
         found["answer"], found["reason"] = joints[0].answer, joints[0].reason
@@ -119,7 +130,7 @@ def main(file: str, rank: int, cases: list[str]) -> None:
     wait = timedelta(seconds=10 if cases[0] in SHORT else WAIT)
     distributed.init_process_group("gloo", rank=rank, world_size=2, store=store, timeout=wait)
     for case in cases:
-        with fresh_cache():
+        with nullcontext() if os.environ[CACHES] else fresh_cache():
             print(json.dumps(run(rank, case)), flush=True)
     if distributed.is_initialized() and cases[0] not in ("missing", "dead"):
         distributed.barrier()

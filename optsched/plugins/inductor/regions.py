@@ -41,6 +41,9 @@ class Region:
         owns others may need as many more or fewer.
     owned
         Inputs that a backward call was seen to own; found when the backward graph is compiled.
+    plan
+        Digest of all that decides how its graphs are compiled, for the keys of PyTorch's cache of
+        graphs; empty if that is not known.
     """
 
     key: str = ""
@@ -48,6 +51,7 @@ class Region:
     limits: tuple[int, int] | None = None
     expected: int | None = None
     owned: set[str] = field(default_factory=set)
+    plan: str = ""
 
 
 _regions: weakref.WeakKeyDictionary[Any, Region] = weakref.WeakKeyDictionary()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,41 @@ def test_all_ranks_choose_the_splits_of_a_step_together(
     ]
     for row in (first, second):
         assert (row["error"], row["near"]) == ("", True)
+
+
+@pytest.mark.slow
+def test_a_later_process_searches_nothing_whichever_rank_has_kept_it(tmp_path: Path) -> None:
+    """The first rank's answer holds; compiled graphs are in the cache of each rank, or are not."""
+    caches = [tmp_path / f"cache{rank}" for rank in range(2)]
+    earlier = run_ranks(MODULE, tmp_path, "equal", caches=caches)
+    assert [(row["planned"], row["cached"]) for (row,) in earlier] == [
+        (1, [False, False]),
+        (0, [False, False]),
+    ]
+    for lost, planned in ((None, 0), (1, 0), (0, 1)):
+        if lost is not None:
+            shutil.rmtree(caches[lost])
+        later = run_ranks(MODULE, tmp_path, "equal", caches=caches)
+        for rank, ((before,), (after,)) in enumerate(zip(earlier, later, strict=True)):
+            assert after["planned"] == (planned if rank == 0 else 0)
+            assert after["cached"] == [rank != lost] * 2
+            for name in ("error", "bits", "answer"):
+                assert before[name] == after[name]
+            assert [x for x, _ in before["figures"]] == [x for x, _ in after["figures"]]
+    # An answer that is kept does not go on without the other rank.
+    (row,), _ = run_ranks(MODULE, tmp_path, "missing", caches=caches)
+    assert "rank 1 said nothing about the joint graph within 10 seconds" in row["error"]
+    assert row["planned"] == 0
+
+
+@pytest.mark.slow
+def test_a_later_process_takes_the_choice_for_a_step(tmp_path: Path) -> None:
+    caches = [tmp_path / f"cache{rank}" for rank in range(2)]
+    found = [run_ranks(MODULE, tmp_path, "regions", caches=caches) for _ in range(2)]
+    for (before,), (after,) in zip(*found, strict=True):
+        assert (after["planned"], after["cached"]) == (0, [True] * 4)
+        assert after["bits"] == before["bits"]
+        assert after["line"].endswith("with the splits that an earlier process chose")
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ takes the cheapest split that fits (:mod:`optsched.plugins.inductor.recompute.an
 own split is kept if it is as good, if no plan is found, and for graphs with what the plan does not
 know: effects, symbolic sizes without an upper end, mutations in the backward graph. With user
 checkpoint tags it is one of PyTorch's splits, which keep to them. Where a graph has collectives,
-the first rank makes the plan of all (:mod:`optsched.plugins.inductor.recompute.ranks`).
+the first rank makes the plan of all (:mod:`optsched.plugins.inductor.recompute.ranks`). An answer
+is kept for later processes (:mod:`optsched.plugins.inductor.recompute.step_file`).
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +40,7 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     size_ends,
 )
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
-from optsched.plugins.inductor.recompute.least_bytes import UNKNOWN, ImpossiblePeakError
+from optsched.plugins.inductor.recompute.least_bytes import UNKNOWN, ImpossiblePeakError, LeastBytes
 from optsched.plugins.inductor.recompute.least_split import least_record, least_split
 from optsched.plugins.inductor.recompute.ranks import (
     RanksError,
@@ -48,9 +51,10 @@ from optsched.plugins.inductor.recompute.ranks import (
 )
 from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock, search_wall
+from optsched.plugins.inductor.recompute.step_file import read_answer, write_answer
 from optsched.plugins.inductor.recompute.step_plan import StepPlan
 from optsched.plugins.inductor.recompute.step_points import Chosen, take_chosen
-from optsched.plugins.inductor.regions import Region, set_region
+from optsched.plugins.inductor.regions import Region, current_region, set_region
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock, counted_seconds
@@ -67,7 +71,11 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
 
     def uuid(self) -> str:
         """Return a text of all settings, so that PyTorch's caches keep compiled steps apart."""
-        settings = sources_digest() + repr(astuple(self)) + _plan_of(self).digest()
+        # Once a joint graph is split, its graphs are asked for: their split decides, and a later
+        # process may take them from the cache.
+        region = current_region()
+        plan = "" if region is None else region.plan
+        settings = sources_digest() + repr(astuple(self)) + (plan or _plan_of(self).digest())
         return hashlib.sha256(settings.encode()).hexdigest()
 
     def __call__(self, gm: GraphModule, joint_inputs: Sequence[Any], **how: Any) -> Modules:
@@ -77,7 +85,8 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
         # The plan changes the graph, and PyTorch's own split needs it unchanged if no plan is made.
         original = copy.deepcopy(gm)
         try:
-            split = self._split(_plan_of(self), name, gm, joint_inputs, how)
+            given = _Given(name, gm, joint_inputs, how)
+            split = self._split(_plan_of(self), given, original)
             split.recipe.recall()
             found, record = split.modules, split.record
         except RanksError:
@@ -88,20 +97,17 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
             level = logging.INFO if isinstance(error, OptschedError) else logging.WARNING
             logger.log(level, "%s: split left to PyTorch: %s", name, reason)
             record = CompiledGraph("inductor", name, len(original.graph.nodes), reason=reason)
-            set_region(Region())
+            set_region(Region(plan="left to PyTorch"))
             found = min_cut_rematerialization_partition(original, joint_inputs, **how)
         remember(replace(record, seconds=time.perf_counter() - start))
         return found
 
-    def _split(
-        self,
-        plan: StepPlan,
-        name: str,
-        joint: GraphModule,
-        inputs: Sequence[Any],
-        how: dict[str, Any],
-    ) -> Answer:
-        """Return the split that the plan of the step has for a joint graph, or one for it alone."""
+    def _split(self, plan: StepPlan, given: _Given, original: GraphModule) -> Answer:
+        """Return the split that the plan of the step has for a joint graph, or one for it alone.
+
+        `original` is the joint graph once more, as splits change it.
+        """
+        joint, how = given.joint, given.how
         team, on_cpu = team_of(joint), is_on_cpu(joint)
         structure = joint_structure(joint, how, repr(astuple(self)))
         key = joint_digest(joint, how) if team is None else structure.key
@@ -109,50 +115,61 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
             plan.share(team, key)
         chosen = plan.find(key) if on_cpu else None
         work = list[_Work]()
+
+        def decide(rows: list[Any]) -> list[Any]:
+            if team is not None:
+                require_equal(rows, team.ranks)
+            work.append(self._work(plan, key, chosen, given, original))
+            return work[0].data
+
         if team is None:
-            work.append(self._work(plan, chosen, key, name, joint, inputs, how))
+            decide([])
         else:
-            ranks = team.ranks
-
-            def decide(rows: list[Any]) -> list[Any]:
-                require_equal(rows, ranks)
-                work.append(self._work(plan, chosen, key, name, joint, inputs, how))
-                return work[0].data
-
-            most = longest(self.time_limit, search_wall(self.time_limit, joint))
+            most = longest(self.time_limit, search_wall(self.time_limit, len(joint.graph.nodes)))
             found = team.settle("joint graph", structure, decide, work=most)
             if not work:
-                work.append(_taken(plan, key, name, joint, inputs, how, found))
+                work.append(_taken_from_first(plan, key, given, found))
         (made,) = work
         # The bytes that are live between calls are measured on the CPU alone, and of one size.
         is_fixed = not size_ends(joint)
         region = Region(key, plan.watch if on_cpu and is_fixed else None, owned=plan.owned(key))
         expected = made.answer.owned if is_fixed else None
-        set_region(replace(region, limits=made.limits, expected=expected))
+        set_region(replace(region, limits=made.limits, expected=expected, plan=made.digest(key)))
         return made.answer
 
     def _work(
         self,
         plan: StepPlan,
-        chosen: Chosen | None,
         key: str,
-        name: str,
-        joint: GraphModule,
-        inputs: Sequence[Any],
-        how: dict[str, Any],
+        chosen: Chosen | None,
+        given: _Given,
+        original: GraphModule,
     ) -> _Work:
-        """Return the split that is chosen for the step, or one that is made now."""
+        """Return the split that is chosen for the step, one that is kept, or one made now."""
         if chosen is not None:
-            return _Work(take_chosen(chosen, name, joint, inputs, how), chosen.limits)
+            return _Work(take_chosen(chosen, *given), chosen.limits)
+        digest = joint_digest(given.joint, given.how)
+        kept = read_answer(self, digest)
+        if kept is not None:
+            later = cache(partial(JointStep, self, *given._replace(joint=original)))
+            return _taken(plan, key, given, kept, later)
+        made = self._search(plan, key, given)
+        write_answer(self, digest, made.data)
+        return made
+
+    def _search(self, plan: StepPlan, key: str, given: _Given) -> _Work:
+        """Return the split of a joint graph that is found for it alone."""
+        name, joint, inputs, how = given
+        nodes = len(joint.graph.nodes)
         # Other processes must not decide what is found.
-        with counted_seconds(search_wall(self.time_limit, joint)):
-            clock = search_clock(self.time_limit, len(joint.graph.nodes))
+        with counted_seconds(search_wall(self.time_limit, nodes)):
+            clock = search_clock(self.time_limit, nodes)
             try:
-                step = JointStep(self, name, joint, inputs, how)
+                step = JointStep(self, *given)
             except ImpossiblePeakError as error:
-                found = _refused(str(error), name, joint, inputs, how)
+                found = _refused(str(error), given)
                 plan.add(key, name, found, how, 0, error.least)
-                return _Work(found, (self.peak,) * 2, 0)
+                return _Work(found, (self.peak,) * 2, 0, error.least)
             limits = (step.settings.peak,) * 2
             if self.ask == LEAST:
                 stock = step.settings.peak
@@ -163,56 +180,74 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 found = found._replace(record=record)
             else:
                 found = search_split(step, clock)
-            plan.add(key, name, found, how, step.problem.total, step.least, step)
-            return _Work(found, limits, step.problem.total)
+            plan.add(key, name, found, how, step.problem.total, step.least, lambda: step)
+            return _Work(found, limits, step.problem.total, step.least)
+
+
+class _Given(NamedTuple):
+    """Name of a joint graph, the graph, and the other arguments of a partitioner."""
+
+    name: str
+    joint: GraphModule
+    inputs: Sequence[Any]
+    how: dict[str, Any]
 
 
 class _Work(NamedTuple):
     """A split, bytes that its graphs may need, and the cost of a step without repeats.
 
-    The cost is None for a split that was chosen for the step.
+    The cost is None for a split that was chosen for the step. `least`: bytes that its calls need
+    with every split.
     """
 
     answer: Answer
     limits: tuple[int, int]
     total: int | None = None
+    least: tuple[LeastBytes, LeastBytes] = UNKNOWN
 
     @property
     def data(self) -> list[Any]:
-        """All that other ranks need of it, as data for JSON."""
+        """All that other ranks and later processes need of it, as data for JSON."""
         found = self.answer
         row = [found.recipe.data, asdict(found.record), found.extra, found.owned]
-        return [*row, self.limits, self.total]
+        return [*row, self.limits, self.total, self.least]
+
+    def digest(self, key: str) -> str:
+        """Return a digest of all that decides how the graphs of a joint graph are compiled."""
+        row = key, self.answer.recipe.data, self.answer.owned, self.limits
+        return hashlib.sha256(json.dumps(row).encode()).hexdigest()
 
 
 def _taken(
     plan: StepPlan,
     key: str,
-    name: str,
-    joint: GraphModule,
-    inputs: Sequence[Any],
-    how: dict[str, Any],
+    given: _Given,
     data: list[Any],
+    step: Callable[[], JointStep] | None = None,
 ) -> _Work:
+    """Return a split from its data; `step` returns the joint graph, to be planned for the step."""
+    row, record, extra, owned, (forward, behind), total, rows = data
+    recipe = Recipe.read(row)
+    front = tuple((peak, share) for peak, share in record.pop("front"))
+    text = CompiledGraph(**{**record, "name": given.name}, front=front)
+    made = Answer(recipe.split(*given[1:]), text, extra, recipe, owned)
+    first, second = (LeastBytes(*x) for x in rows)
+    if total is not None:
+        plan.add(key, given.name, made, given.how, total, (first, second), step)
+    return _Work(made, (forward, behind), total, (first, second))
+
+
+def _taken_from_first(plan: StepPlan, key: str, given: _Given, data: list[Any]) -> _Work:
     """Return the split that the first rank has chosen."""
-    row, record, extra, owned, (forward, behind), total = data
     try:
-        recipe = Recipe.read(row)
-        front = tuple((peak, share) for peak, share in record.pop("front"))
-        text = CompiledGraph(**{**record, "name": name}, front=front)
-        modules = recipe.split(joint, inputs, how)
+        return _taken(plan, key, given, data)
     except Exception as error:
         raise RanksError(f"the split of the first rank does not fit this graph: {error}") from error
-    made = Answer(modules, text, extra, recipe, owned)
-    if total is not None:
-        plan.add(key, name, made, how, total, UNKNOWN)
-    return _Work(made, (forward, behind), total)
 
 
-def _refused(
-    reason: str, name: str, joint: GraphModule, inputs: Sequence[Any], how: dict[str, Any]
-) -> Answer:
+def _refused(reason: str, given: _Given) -> Answer:
     """Return PyTorch's default split of a joint graph that no split brings within the peak."""
+    name, joint, inputs, how = given
     logger.info("%s: split left to PyTorch: %s", name, reason)
     ops = len(joint.graph.nodes)
     record = CompiledGraph("inductor", name, ops, reason=reason, answer=reason)
@@ -220,12 +255,10 @@ def _refused(
     return Answer(modules, record, 0, Recipe(1.0))
 
 
-_plans: dict[PeakSettings, StepPlan] = {}
-
-
+@cache
 def _plan_of(settings: PeakSettings) -> StepPlan:
     """Return the plan of all graphs that are compiled with equal settings."""
-    return _plans.setdefault(settings, StepPlan(settings))
+    return StepPlan(settings)
 
 
 def search_split(step: JointStep, clock: Clock) -> Answer:

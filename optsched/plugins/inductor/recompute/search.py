@@ -27,8 +27,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from torch.fx import GraphModule
-
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
@@ -64,9 +62,9 @@ def search_seconds(time_limit: float, nodes: int) -> float:
     return time_limit * (LEAST_LIMITS + nodes / LIMIT_NODES)
 
 
-def search_wall(time_limit: float, joint: GraphModule) -> float:
-    """Return the seconds of the wall's clock that end the search for a joint graph."""
-    return WALL * search_seconds(time_limit, len(joint.graph.nodes))
+def search_wall(time_limit: float, nodes: int) -> float:
+    """Return the seconds of the wall's clock that end the search for some nodes."""
+    return WALL * search_seconds(time_limit, nodes)
 
 
 def search_clock(time_limit: float, nodes: int) -> Clock:

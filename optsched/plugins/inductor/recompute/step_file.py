@@ -1,7 +1,11 @@
-"""Splits chosen for a step, in a file beside PyTorch's compile cache, for later processes.
+"""Splits in files beside PyTorch's compile cache, for later processes.
 
 A step of several regions is measured before its splits are chosen, so a later process would hold
-more than the peak until then. With the file it takes the splits of the process before.
+more than the peak until then. With the file of a step it takes the splits of the process before.
+
+The answer for each joint graph has a file as well. PyTorch's cache of joint graphs is without use
+where a step was chosen, and where several ranks have to agree: a later process comes to the
+partitioner, and takes the answer without a search.
 
 Example: a training script with `peak="2GiB"` is run again; its regions have equal digests, and each
 takes its split from the file. The step is measured all the same.
@@ -40,26 +44,25 @@ class KeptSplits(NamedTuple):
 
 def write_splits(settings: PeakSettings, chosen: Mapping[str, Chosen], peak: int) -> None:
     """Keep the splits of a step; a file that cannot be written costs later processes time only."""
-    if config.force_disable_caches:
-        return
-    rows = chosen_data(chosen)
-    path = _path(settings)
-    part = path.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps({"peak": peak, "splits": rows}), encoding="utf-8")
-        part.replace(path)
+    _write(_path(settings), {"peak": peak, "splits": chosen_data(chosen)})
 
 
 def read_splits(settings: PeakSettings) -> KeptSplits:
     """Return the splits that an earlier process chose with equal settings, if there are any."""
-    if config.force_disable_caches:
-        return KeptSplits({}, 0)
-    try:
-        found = json.loads(_path(settings).read_text(encoding="utf-8"))
+    found = _read(_path(settings))
+    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         return KeptSplits(read_chosen(found["splits"]), int(found["peak"]))
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
-        return KeptSplits({}, 0)
+    return KeptSplits({}, 0)
+
+
+def write_answer(settings: PeakSettings, digest: str, answer: Any) -> None:
+    """Keep the answer for a joint graph, data for JSON."""
+    _write(_path(settings, digest, _inductor_settings()), answer)
+
+
+def read_answer(settings: PeakSettings, digest: str) -> Any:
+    """Return the answer of an earlier process for an equal joint graph; None if there is none."""
+    return _read(_path(settings, digest, _inductor_settings()))
 
 
 def chosen_data(chosen: Mapping[str, Chosen]) -> dict[str, Any]:
@@ -81,6 +84,32 @@ def _chosen(figures: Any, recipe: Any, owned: Any, limits: Any) -> Chosen:
     return Chosen(point, (forward, backward))
 
 
-def _path(settings: PeakSettings) -> Path:
-    text = sources_digest() + torch.__version__ + repr(astuple(settings))
+def _write(path: Path, data: Any) -> None:
+    if config.force_disable_caches:
+        return
+    part = path.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(data), encoding="utf-8")
+        part.replace(path)
+
+
+def _read(path: Path) -> Any:
+    if not config.force_disable_caches:
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads(path.read_text(encoding="utf-8"))
+    return None
+
+
+def _inductor_settings() -> str:
+    """Return all that decides how Inductor lowers a graph, and so what a split needs."""
+    found = config.save_config_portable(ignore_private_configs=False)
+    # The pass that orders nodes sets these for each graph.
+    rows = {**found, "reorder_for_peak_memory": None, "allow_buffer_reuse": None}
+    threads, vectors = torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
+    return repr((sorted(rows.items()), threads, vectors))
+
+
+def _path(settings: PeakSettings, *parts: str) -> Path:
+    text = "".join((sources_digest(), torch.__version__, repr(astuple(settings)), *parts))
     return Path(cache_dir(), "optsched", f"{hashlib.sha256(text.encode()).hexdigest()}.json")

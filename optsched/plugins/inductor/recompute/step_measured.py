@@ -12,7 +12,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,8 +34,11 @@ class CompiledRegion:
 
     name: str
     """Its name in the records."""
-    step: JointStep | None
-    """None where another rank has planned it, or no split was planned."""
+    step: Callable[[], JointStep] | None
+    """Function that returns it to be planned, which takes long the first time; None where another
+    rank plans it, or nobody does."""
+    nodes: int
+    """Nodes of both of its graphs."""
     least: tuple[LeastBytes, LeastBytes]
     """Bytes that its forward and its backward call need with every split."""
     total: int

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -88,9 +88,9 @@ class StepPlan:
         self._lock = threading.RLock()
 
     def digest(self) -> str:
-        """Return a text of all splits that were chosen, for the keys of PyTorch's caches."""
-        # Graphs out of a cache are not observed, and those from before a choice are not its own.
-        # Of several ranks, all must come to the partitioner, not only those without a cache.
+        """Return a text of all splits that were chosen, for PyTorch's cache of joint graphs."""
+        # Joint graphs out of this cache do not come to the partitioner, so their calls are not
+        # observed. Of several ranks all must come, not only those without a cache.
         is_own = self._is_due or self.chosen or self._kept.chosen or has_ranks()
         token = self._token if is_own else ""
         known = token, self._is_due, sorted(self.chosen.items())
@@ -109,7 +109,7 @@ class StepPlan:
         how: Mapping[str, Any],
         total: int,
         least: tuple[LeastBytes, LeastBytes],
-        step: JointStep | None = None,
+        step: Callable[[], JointStep] | None = None,
     ) -> None:
         """Add a region that is compiled within the peak alone.
 
@@ -128,7 +128,8 @@ class StepPlan:
         least
             Bytes that its forward and its backward call need with every split.
         step
-            The region; None where another rank has planned it, or nobody has.
+            Function that returns the region, to be planned for the step; None where another rank
+            plans it, or nobody does.
         """
         with self._lock:
             if key not in self.measured.regions:
@@ -146,7 +147,9 @@ class StepPlan:
             point = SplitPoint(figures, answer.recipe, answer.owned or 0, shared)
             kept = frozenset(saved_inputs(modules, outputs, static))
             name = name.removesuffix(" joint")
-            self.measured.regions[key] = CompiledRegion(name, step, least, total, point, kept)
+            nodes = sum(len(module.graph.nodes) for module in modules)
+            found = CompiledRegion(name, step, nodes, least, total, point, kept)
+            self.measured.regions[key] = found
 
     def owned(self, key: str) -> set[str]:
         """Return the inputs that a backward call of a region is seen to own, to be added to."""
@@ -156,6 +159,7 @@ class StepPlan:
     def find(self, key: str) -> Chosen | None:
         """Return the split chosen for a region; choose first if a measured step asks for it."""
         with self._lock:
+            self.watch.note_compiled()
             if self._is_due:
                 self._is_due = False
                 self._choose_together()
@@ -245,8 +249,8 @@ class StepPlan:
 
     def _choose_together(self) -> None:
         """Choose a split of each region that was measured; the first of several ranks does."""
-        steps = [region.step for region in self.measured.regions.values()]
-        wall = sum(search_wall(self.settings.time_limit, x.joint) for x in steps if x is not None)
+        regions = self.measured.regions.values()
+        wall = sum(search_wall(self.settings.time_limit, region.nodes) for region in regions)
 
         def decide() -> list[Any]:
             # Other processes must not decide what is found.
@@ -296,13 +300,14 @@ class StepPlan:
         region = self.measured.regions[key]
         if region.points:
             return
-        # Only ranks that choose get here, and these have planned all of their regions.
+        # Only ranks that choose get here, and these can plan all of their regions.
         assert region.step is not None
-        # The inputs of a first call are live before the step is counted.
-        given = region.step.joint.graph.find_nodes(op="placeholder")
-        kept = region.kept if key in self.measured.late else {node.name for node in given}
         with unset_fake_temporarily():
-            front = SplitFront(region.step, region.owned, kept)
+            step = region.step()
+            # The inputs of a first call are live before the step is counted.
+            given = step.joint.graph.find_nodes(op="placeholder")
+            kept = region.kept if key in self.measured.late else {node.name for node in given}
+            front = SplitFront(step, region.owned, kept)
             front.fill(region.point)
         region.front, region.points = front, front.points
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, astuple, fields, replace
 from typing import Any
 
+from optsched.plugins.inductor.regions import current_region
 from optsched.plugins.inductor.running.measured import Meter, measure_calls
 from optsched.plugins.inductor.running.step_calls import watch_calls
 from optsched.plugins.records import CompiledGraph, remember
@@ -40,11 +42,14 @@ def leave_record(graph: Any, record: CompiledGraph, meter: Meter | None = None) 
     with _lock:
         _compiled_here.add(text)
     how = None if meter is None else astuple(meter)
+    region = current_region()
+    owned = [] if region is None else sorted(region.owned)
     # After the function that runs the graph, which may be measured.
     graph.wrapper_code.suffix.splice(
         f"""
         try:
-            __import__({__name__!r}, fromlist=["recall"]).recall({text!r}, globals(), {how!r})
+            cached = __import__({__name__!r}, fromlist=["recall"])
+            cached.recall({text!r}, globals(), {how!r}, {owned!r})
         except ImportError:
             pass
         """,
@@ -53,12 +58,15 @@ def leave_record(graph: Any, record: CompiledGraph, meter: Meter | None = None) 
 
 
 def recall(
-    text: str, module: dict[str, Any] | None = None, meter: tuple[Any, ...] | None = None
+    text: str,
+    module: dict[str, Any] | None = None,
+    meter: tuple[Any, ...] | None = None,
+    owned: Sequence[str] = (),
 ) -> None:
     """Remember the record of a module that is loaded, unless it was compiled just now.
 
     `text`: the record. `module`, `meter`: names of the module, and the fields of a :class:`Meter`
-    for a graph to be measured.
+    for a graph to be measured. `owned`: inputs that backward calls of its region were seen to own.
     """
     # Fields of a later version are left out rather than refused.
     known = {field.name for field in fields(CompiledGraph)} - {"front"}
@@ -75,6 +83,9 @@ def recall(
         remember(record)
     if module is not None and meter is not None:
         measure_calls(module, record, Meter(*meter))
+    region = current_region()
+    if region is not None:
+        region.owned.update(owned)
     if module is not None and not record.name.endswith("inference"):
         watch_calls(module, record.name.endswith("backward"), record.planned or 0)
 
