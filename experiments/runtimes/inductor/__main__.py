@@ -37,7 +37,7 @@ from experiments.runtimes.inductor.overhead import (
     measure_overhead,
     overhead_table,
 )
-from experiments.runtimes.inductor.peaks import PeakRow, peaks_table
+from experiments.runtimes.inductor.peaks import PeakRow, again_table, peaks_table
 from experiments.runtimes.inductor.pools import PoolRow, measure_pools, pools_table
 from experiments.runtimes.inductor.reuse import ReuseRow, measure_reuse, reuse_table
 from experiments.runtimes.inductor.trips import TripRow, kernels_table, measure_trip, trips_table
@@ -89,6 +89,7 @@ def _write_tables() -> None:
     apart: dict[str, tuple[type, Callable[[Any], str]]] = {
         "foreign": (ForeignRow, foreign_table),
         "peaks": (PeakRow, peaks_table),
+        "peaks_again": (PeakRow, again_table),
         "collectives": (CollectiveRow, collectives_table),
     }
     for study, (kind, table) in {**STUDIES, **apart}.items():

@@ -1,7 +1,7 @@
 """Training steps that are asked to fit four peaks: what they hold, and at what price.
 
     python -m experiments.runtimes.inductor.peaks [STEP...] [--parts 90 75 60 50] [--run N]
-        [--no-budgets] > FILE
+        [--loops N] [--no-budgets] > FILE
 
 A row has the bytes of the step with PyTorch's own splits, the bytes asked for, those that the
 allocator counted, the extra compute and its bound, and the processor's seconds of the search. It
@@ -9,8 +9,8 @@ also has the least extra compute of PyTorch's activation memory budgets 0, 0.2 t
 measured in the same way, hold no more than was asked for. Bytes
 that kernel libraries take for themselves are apart. Generated kernels do nothing, as what a step
 allocates does not depend on what they compute. `plan` is a digest of all splits: rows of several
-runs, `--run 2` and so on, are to have equal ones. The command ends with 1 if a step holds more than
-it was said to fit.
+runs, `--run 2` and so on, are to have equal ones, also beside busy loops (`--loops 4`). The command
+ends with 1 if a step holds more than it was said to fit.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import argparse
 import csv
 import hashlib
 import re
+import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 from unittest import mock
@@ -74,6 +76,8 @@ class PeakRow:
     plan: str
     answer: str
     run: int = 1
+    loops: int = 0
+    """Busy loops that ran beside it."""
 
     @property
     def fits(self) -> bool:
@@ -222,8 +226,20 @@ def run_step(name: str, **settings: Any) -> list[str]:
     return plugins.explain().splitlines()
 
 
+@contextmanager
+def busy(loops: int) -> Iterator[None]:
+    """Keep the processor busy with some loops, which end with this process at the latest."""
+    code = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
+    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for loop in running:
+            loop.kill()
+
+
 def measure_step(
-    name: str, parts: Sequence[int], run: int, budgets: Sequence[float] = BUDGETS
+    name: str, parts: Sequence[int], budgets: Sequence[float] = BUDGETS
 ) -> Iterator[PeakRow]:
     """Yield a row for each part of what the step holds with PyTorch's own splits."""
     stock, _ = _at_budget(name, 1.0)
@@ -239,7 +255,7 @@ def measure_step(
         seconds = round(sum(Seen.seconds), 1)
         package = STEPS[name][0]
         least = min((cost for peak, cost in theirs if peak <= asked), default=-1.0)
-        numbers = (extra, bound, least, seconds, plan, answer, run)
+        numbers = (extra, bound, least, seconds, plan, answer)
         yield PeakRow(name, package, graphs, nodes, part, stock, asked, held, apart, *numbers)
 
 
@@ -316,6 +332,32 @@ def _line(rows: Sequence[PeakRow]) -> list[str]:
     ]
 
 
+def again_table(rows: Sequence[PeakRow]) -> str:
+    """Return a line for each step and peak: in how many ways its runs differ."""
+    head = ["step", "graphs", "nodes", "asked, %", "runs", "beside loops", "plans"]
+    head += ["bytes held", "held", "extra computes", "extra, %", "seconds"]
+    found: dict[tuple[str, int], list[PeakRow]] = {}
+    for row in rows:
+        found.setdefault((row.step, row.part), []).append(row)
+    return markdown(head, (_line_of_runs(same) for same in found.values()))
+
+
+def _line_of_runs(rows: Sequence[PeakRow]) -> list[str]:
+    row, seconds = rows[0], [x.seconds for x in rows]
+    ways = [len({getattr(x, name) for x in rows}) for name in ("plan", "held", "extra_percent")]
+    return [
+        row.step,
+        *(str(x) for x in (row.graphs, row.nodes, row.part, len(rows))),
+        str(sum(x.loops > 0 for x in rows)),
+        str(ways[0]),
+        str(ways[1]),
+        f"{row.held:,}",
+        str(ways[2]),
+        f"{row.extra_percent:.2f}" if row.extra_percent >= 0 else "-",
+        f"{min(seconds):.0f} to {max(seconds):.0f}",
+    ]
+
+
 def _refusal(answer: str) -> str:
     return "no choice of splits fits" if answer.startswith("step") else answer
 
@@ -327,6 +369,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, nargs="*", default=PARTS, help="in %%")
     parser.add_argument("--no-budgets", action="store_true", help="leave PyTorch's budgets out")
     parser.add_argument("--run", type=int, default=1, help="number of the run, for the rows")
+    parser.add_argument("--loops", type=int, default=0, help="busy loops beside it")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(STEPS):
         parser.error(f"no step {min(unknown)!r}; there are {', '.join(STEPS)}")
@@ -337,6 +380,7 @@ def main() -> None:
     budgets = () if chosen.no_budgets else BUDGETS
     wrong = False
     with (
+        busy(chosen.loops),
         no_kernels(),
         config.patch(NO_CACHE),
         functorch_config.patch(enable_autograd_cache=False),
@@ -344,8 +388,8 @@ def main() -> None:
     ):
         for name in chosen.names or STEPS:
             try:
-                for row in measure_step(name, chosen.parts, chosen.run, budgets):
-                    writer.writerow(asdict(row))
+                for row in measure_step(name, chosen.parts, budgets):
+                    writer.writerow({**asdict(row), "run": chosen.run, "loops": chosen.loops})
                     sys.stdout.flush()
                     wrong |= row.fits and row.held > row.asked
             except Exception as error:
