@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-CACHES = "TORCHINDUCTOR_CACHE_DIR"
-"""Variable of PyTorch with the folder of its compile cache; empty for the usual one."""
+CACHE = "TWO_RANKS_CACHE"
+"""Variable with the folder of a rank's compile cache, if it keeps one."""
 
 
 def run_ranks(
@@ -21,15 +21,15 @@ def run_ranks(
     """Return the rows that both ranks print.
 
     `module` is run as `python -m MODULE FILE RANK ARGUMENT...`; the ranks meet at the file.
-    `caches`: a folder of PyTorch's compile cache for each rank.
+    `caches`: a folder for the compile cache of each rank, which keeps it.
     """
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", CACHES: ""}
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, "-m", module, str(folder / "store")]
     running = [
         subprocess.Popen(
             [*command, str(rank), *arguments],
             cwd=ROOT,
-            env={**environment, **({CACHES: str(caches[rank])} if caches else {})},
+            env={**environment, **({CACHE: str(caches[rank])} if caches else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

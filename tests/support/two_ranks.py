@@ -1,8 +1,8 @@
 """Two real processes that compile a program with collectives within a peak.
 
 `python -m tests.support.two_ranks FILE RANK CASE...` is one of them; the file is where they meet.
-It prints a line of JSON for each case. Where the variable of PyTorch's compile cache is set, the
-cases share that cache.
+It prints a line of JSON for each case. With the variable `TWO_RANKS_CACHE` all cases use that
+folder for PyTorch's compile cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from optsched.plugins.inductor import options
 from optsched.plugins.inductor.recompute import partition, step_plan
 from tests.support.compiled_memory import QUICK_KERNELS
 from tests.support.distributed_programs import Averaged
-from tests.support.ranks import CACHES
+from tests.support.ranks import CACHE
 
 PEAK = 700_000
 STEPS: dict[str, Any] = {"regions": 1_250_000, "late": 1_700_000, "min": "min"}
@@ -70,7 +70,7 @@ def run(rank: int, case: str) -> dict[str, Any]:
     else:
         compiled = torch.compile(program, options=how)
     begun, bits, used = time.monotonic(), hashlib.sha256(), time.process_time()
-    shared = {"force_disable_caches": False, "fx_graph_cache": bool(os.environ[CACHES])}
+    shared = {"force_disable_caches": False, "fx_graph_cache": CACHE in os.environ}
     with (
         mock.patch.object(partition, "JointStep", wraps=partition.JointStep) as planned,
         config.patch(QUICK_KERNELS | shared),
@@ -130,7 +130,8 @@ def main(file: str, rank: int, cases: list[str]) -> None:
     wait = timedelta(seconds=10 if cases[0] in SHORT else WAIT)
     distributed.init_process_group("gloo", rank=rank, world_size=2, store=store, timeout=wait)
     for case in cases:
-        with nullcontext() if os.environ[CACHES] else fresh_cache():
+        kept = mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=os.environ.get(CACHE, ""))
+        with kept if CACHE in os.environ else fresh_cache():
             print(json.dumps(run(rank, case)), flush=True)
     if distributed.is_initialized() and cases[0] not in ("missing", "dead"):
         distributed.barrier()
