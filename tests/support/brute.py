@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from optsched.errors import GraphError
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.selection import select
@@ -327,7 +328,11 @@ def least_joint(
         for v in order:
             peak = max(peak, live_bytes(storage, done | 1 << v, done))
             done |= 1 << v
-        problems = packings_of(graph, order)
+        try:
+            problems = packings_of(graph, order)
+        except GraphError:
+            # A buffer is pinned above its upper limit.
+            continue
         # No packing is below its load, so this order cannot be better.
         if best is not None and (sum(p.max_load for p in problems), peak) >= best:
             continue
