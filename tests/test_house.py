@@ -20,7 +20,7 @@ MOST_LINES = {
     "optsched": 1_159,
     "optsched/certificate": 1_426,
     "optsched/check": 5_515,
-    "optsched/cli": 4_263,
+    "optsched/cli": 4_260,
     "optsched/compare": 2_452,
     "optsched/counterexamples": 2_056,
     "optsched/explanation": 841,

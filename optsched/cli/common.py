@@ -35,12 +35,6 @@ OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
 INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "source")
 """Arguments that name files to read."""
-OF_GRAPHS = {
-    *("--dim", "--profile", "--input-bytes", "--inplace", "--align", "--workspace-apart"),
-    *("--constants", "--streams", "--first", "--last", "--keep-order", "--baseline"),
-    *("--max-moved", "--cost", "--costs", "--methods", "--engine", "--below"),
-}
-"""Options about graphs, of commands that take live ranges too."""
 AUTO = "auto"
 """Value of --dim that leaves all sizes to the reader."""
 OUTPUTS = ("output", "certificate", "page", "csv", "markdown", "report", "png", "svg", "trace")
@@ -379,7 +373,10 @@ def question_options(args: argparse.Namespace) -> tuple[str, ...]:
 
 def refuse_graph_options(args: argparse.Namespace, path: str) -> None:
     """Raise UsageError for options that live ranges have no use for; they would be passed over."""
-    if unused := [name for name in changed(args) if name in OF_GRAPHS]:
+    from optsched.formats.answers.answer import QUESTION
+
+    of_graphs = QUESTION - {"--replay"} | {"--methods", "--engine"}
+    if unused := [name for name in changed(args) if name in of_graphs]:
         raise UsageError(f"{path}: {unused[0]} is for graphs, this file has live ranges")
 
 

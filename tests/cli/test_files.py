@@ -245,6 +245,7 @@ def test_options_of_graphs_are_refused_for_live_ranges(tmp_path: Path, cli: Cli)
             name = option[0].replace("--no-", "--")
             assert f"{path}: {name} is for graphs, this file has live ranges" in error
         cli(*command)
+    assert "--peak is for graphs" in cli.error("check", path, "--peak", "5")
 
 
 def test_a_missing_reader_is_named_by_tile(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
