@@ -23,55 +23,72 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from heuristics import register_ordering, register_packing
-    from optsched.api import certify, explain, hunt, report
-    from optsched.capacity import Fit, fits
-    from optsched.check.module import check_module
-    from optsched.check.packing import check_packing
-    from optsched.check.plan import check_plan
-    from optsched.compare import compare_methods
-    from optsched.compare.methods import methods
-    from optsched.errors import OptschedError
-    from optsched.fleet import tune
-    from optsched.formats import (
-        read_graph,
-        read_module,
-        read_packing,
-        read_plan,
-        register_format,
-        write_graph,
-        write_module,
-        write_plan,
-    )
-    from optsched.formats.apply import apply_plan
-    from optsched.formats.example import example
-    from optsched.formats.export import export_plan
-    from optsched.formats.fx import from_fx
-    from optsched.formats.networkx import from_networkx, to_networkx
-    from optsched.model.builder import GraphBuilder
-    from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
-    from optsched.model.graph import Graph
-    from optsched.model.liveness import live_ranges, peak_memory, timeline
-    from optsched.model.memory_model import MemoryModel
-    from optsched.model.module import Call, Module
-    from optsched.model.order_rules import OrderRules
-    from optsched.model.packing_problem import PackingProblem
-    from optsched.model.plan import Plan
-    from optsched.model.pools import Pool
-    from optsched.model.question import Question
-    from optsched.model.streams import in_levels, in_streams, with_streams
-    from optsched.plugins.inductor.capture.step import capture_step
-    from optsched.rewrites import recompute, tile
-    from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-    from optsched.solver.module import solve_module
-    from optsched.solver.module_result import ModuleResult
-    from optsched.solver.pack import pack
-    from optsched.solver.packing_result import PackingResult
-    from optsched.solver.pipeline import answer, solve
-    from optsched.solver.result import Result
-    from optsched.solver.schedule import Engine
-    from optsched.solver.status import Status
-    from optsched.store import PlanStore
+    from heuristics import register_ordering as register_ordering
+    from heuristics import register_packing as register_packing
+    from optsched.api import certify as certify
+    from optsched.api import explain as explain
+    from optsched.api import hunt as hunt
+    from optsched.api import report as report
+    from optsched.capacity import Fit as Fit
+    from optsched.capacity import fits as fits
+    from optsched.check.module import check_module as check_module
+    from optsched.check.packing import check_packing as check_packing
+    from optsched.check.plan import check_plan as check_plan
+    from optsched.compare import compare_methods as compare_methods
+    from optsched.compare.methods import methods as methods
+    from optsched.errors import OptschedError as OptschedError
+    from optsched.fleet import tune as tune
+    from optsched.formats import read_graph as read_graph
+    from optsched.formats import read_module as read_module
+    from optsched.formats import read_packing as read_packing
+    from optsched.formats import read_plan as read_plan
+    from optsched.formats import register_format as register_format
+    from optsched.formats import write_graph as write_graph
+    from optsched.formats import write_module as write_module
+    from optsched.formats import write_plan as write_plan
+    from optsched.formats.apply import apply_plan as apply_plan
+    from optsched.formats.example import example as example
+    from optsched.formats.export import export_plan as export_plan
+    from optsched.formats.fx import from_fx as from_fx
+    from optsched.formats.networkx import from_networkx as from_networkx
+    from optsched.formats.networkx import to_networkx as to_networkx
+    from optsched.model.builder import GraphBuilder as GraphBuilder
+    from optsched.model.elements import Buffer as Buffer
+    from optsched.model.elements import InputPolicy as InputPolicy
+    from optsched.model.elements import Op as Op
+    from optsched.model.elements import OutputPolicy as OutputPolicy
+    from optsched.model.graph import Graph as Graph
+    from optsched.model.liveness import live_ranges as live_ranges
+    from optsched.model.liveness import peak_memory as peak_memory
+    from optsched.model.liveness import timeline as timeline
+    from optsched.model.memory_model import MemoryModel as MemoryModel
+    from optsched.model.module import Call as Call
+    from optsched.model.module import Module as Module
+    from optsched.model.order_rules import OrderRules as OrderRules
+    from optsched.model.packing_problem import PackingProblem as PackingProblem
+    from optsched.model.plan import Plan as Plan
+    from optsched.model.pools import Pool as Pool
+    from optsched.model.question import Question as Question
+    from optsched.model.streams import in_levels as in_levels
+    from optsched.model.streams import in_streams as in_streams
+    from optsched.model.streams import with_streams as with_streams
+    from optsched.plugins.inductor.capture.step import capture_step as capture_step
+    from optsched.rewrites import recompute as recompute
+    from optsched.rewrites import tile as tile
+    from optsched.runtime.limits import Limits as Limits
+    from optsched.runtime.limits import Objective as Objective
+    from optsched.runtime.limits import Proof as Proof
+    from optsched.runtime.limits import StopReason as StopReason
+    from optsched.solver.module import solve_module as solve_module
+    from optsched.solver.module_result import ModuleResult as ModuleResult
+    from optsched.solver.pack import pack as pack
+    from optsched.solver.packing_result import PackingResult as PackingResult
+    from optsched.solver.pipeline import answer as answer
+    from optsched.solver.pipeline import solve as solve
+    from optsched.solver.result import Result as Result
+    from optsched.solver.schedule import Engine as Engine
+    from optsched.solver.status import Status as Status
+    from optsched.store import PlanStore as PlanStore
 
 # Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
 # bear an interrupt; so `typing` is not imported either.
@@ -121,74 +138,7 @@ _HOME = {
 """Public names by the module that has them."""
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
-__all__ = [
-    "Buffer",
-    "Call",
-    "Engine",
-    "Fit",
-    "Graph",
-    "GraphBuilder",
-    "InputPolicy",
-    "Limits",
-    "MemoryModel",
-    "Module",
-    "ModuleResult",
-    "Objective",
-    "Op",
-    "OptschedError",
-    "OrderRules",
-    "OutputPolicy",
-    "PackingProblem",
-    "PackingResult",
-    "Plan",
-    "PlanStore",
-    "Pool",
-    "Proof",
-    "Question",
-    "Result",
-    "Status",
-    "StopReason",
-    "answer",
-    "apply_plan",
-    "capture_step",
-    "certify",
-    "check_module",
-    "check_packing",
-    "check_plan",
-    "compare_methods",
-    "example",
-    "explain",
-    "export_plan",
-    "fits",
-    "from_fx",
-    "from_networkx",
-    "hunt",
-    "in_levels",
-    "in_streams",
-    "live_ranges",
-    "methods",
-    "pack",
-    "peak_memory",
-    "read_graph",
-    "read_module",
-    "read_packing",
-    "read_plan",
-    "recompute",
-    "register_format",
-    "register_ordering",
-    "register_packing",
-    "report",
-    "solve",
-    "solve_module",
-    "tile",
-    "timeline",
-    "to_networkx",
-    "tune",
-    "with_streams",
-    "write_graph",
-    "write_module",
-    "write_plan",
-]
+__all__ = list(_MODULE)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ ALL = (*PRODUCT, "tests", "experiments")
 # Measured, and 1 % for work that is under way.
 MOST_LINES = {
     "heuristics": 3_960,
-    "optsched": 1_159,
+    "optsched": 1_109,
     "optsched/certificate": 1_426,
     "optsched/check": 5_515,
     "optsched/cli": 4_260,
@@ -29,7 +29,7 @@ MOST_LINES = {
     "optsched/joint": 5_436,
     "optsched/measure": 1_667,
     "optsched/model": 9_368,
-    "optsched/ordering": 9_691,
+    "optsched/ordering": 9_668,
     "optsched/packing": 4_005,
     "optsched/plugins": 12_611,
     "optsched/reports": 5_960,

@@ -30,10 +30,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optsched.ordering.bound.closure import ClosureBound, closure_bound
-    from optsched.ordering.bound.witness import ClosureWitness, closure_witness
-    from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
-    from optsched.ordering.solve import OrderOutcome, solve_order
+    from optsched.ordering.bound.closure import ClosureBound as ClosureBound
+    from optsched.ordering.bound.closure import closure_bound as closure_bound
+    from optsched.ordering.bound.witness import ClosureWitness as ClosureWitness
+    from optsched.ordering.bound.witness import closure_witness as closure_witness
+    from optsched.ordering.rules import ALL_RULES as ALL_RULES
+    from optsched.ordering.rules import OrderingRules as OrderingRules
+    from optsched.ordering.rules import Statistics as Statistics
+    from optsched.ordering.solve import OrderOutcome as OrderOutcome
+    from optsched.ordering.solve import solve_order as solve_order
 
 # Loaded on first use, so that a caller of a simple bound does not import the search.
 _HOME = {
@@ -49,17 +54,7 @@ _HOME = {
 }
 """Module of each public name."""
 
-__all__ = [
-    "ALL_RULES",
-    "ClosureBound",
-    "ClosureWitness",
-    "OrderOutcome",
-    "OrderingRules",
-    "Statistics",
-    "closure_bound",
-    "closure_witness",
-    "solve_order",
-]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
