@@ -126,11 +126,12 @@ def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
             pinned = f"and pinned to offset {problem.pin[i]:,}"
             where = pinned if problem.pin[i] > 0 else "and larger than that"
             return [(problem.names[i], int(problem.size[i]))], where
-    if problem.max_load <= available and problem.has_limits:
+    found = fullest_set(problem)
+    if problem.has_limits and sum(size for _, size in found[0]) <= available:
         low = np.flatnonzero(problem.below < MAX_ADDRESS).tolist()
         rows = ((problem.names[i], int(problem.size[i]), int(problem.below[i])) for i in low)
         return _limit_culprits(rows)
-    return fullest_set(problem)
+    return found
 
 
 def _limit_culprits(rows: Iterable[tuple[str, int, int]]) -> Culprits:

@@ -536,6 +536,19 @@ def test_limits_are_the_reason_where_live_bytes_are_not(
     assert [line for line in lines if line not in text] == []
 
 
+def test_buffers_kept_apart_are_a_reason_before_limits() -> None:
+    apart = PackingProblem(
+        names=["a", "b"],
+        size=[6, 5],
+        start=[0, 2],
+        end=[2, 4],
+        keep_apart=[("a", "b")],
+        below=[9, 99],
+        capacity=10,
+    )
+    assert "pairwise kept apart: a 6, b 5" in pack(apart).summary()
+
+
 def test_a_graph_names_the_limits_that_leave_no_room() -> None:
     found = solve(limited(random_graph(random.Random(48)), {"x00": 11, "x20": 7}), capacity=19)
     assert found.slab_bound == 20
