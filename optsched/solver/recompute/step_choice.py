@@ -12,10 +12,9 @@ region 1 may save.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from optsched.joint.cpsat.hinted import HintedModel
 from optsched.joint.cpsat.solver import EFFORT, SolverThread
@@ -24,13 +23,10 @@ from optsched.runtime.limits import Limits
 
 Choice = tuple[int, ...]
 """By region: the number of its split."""
-PARTS, LOWER = 4, 12
-"""Parts of the way between two neighbours of a front, and of the least bytes, at which further
-splits are hoped for."""
 NEAR = 100
-"""Splits are sought if they would save this part of the extra cost, or of the peak."""
-MOST_GAPS = 16
-"""Most splits that are sought for a choice."""
+"""Splits are simulated if they would save this part of the extra cost, or of the peak."""
+MOST_TURNS = 16
+"""Most times that splits are simulated for a choice."""
 WORK = 1_000_000
 """Units of work for each of both searches, some ten seconds; small steps take a hundredth."""
 
@@ -212,72 +208,62 @@ def choose_points(problem: StepProblem, peak: int | None) -> StepChoice:
     )
 
 
-def choose_closely(
-    problem: StepProblem, peak: int | None, within: Callable[[int, RegionPoint], list[RegionPoint]]
-) -> tuple[StepProblem, StepChoice]:
-    """Choose splits, with further ones of regions whose known splits leave a gap.
+class Plans(Protocol):
+    """Splits of the regions that are planned, and not simulated yet."""
 
-    The best choice is made with splits that may exist: between two neighbours of a front, or of
-    fewer bytes than any if no choice fits or the least peak is asked for. Those that it takes are
-    searched, and the choice is made again. It ends where it would hardly save anything.
+    def planned(self, region: int, chosen: RegionPoint, is_over: bool) -> list[RegionPoint]:
+        """Return estimated figures; new plans may be made near to the chosen split of a region.
+
+        `is_over`: True if splits of fewer bytes than the chosen one are asked for.
+        """
+
+    def simulate(self, region: int, planned: RegionPoint) -> list[RegionPoint]:
+        """Simulate the plan of some estimated figures, and return what it needs."""
+
+
+def choose_closely(
+    problem: StepProblem, peak: int | None, plans: Plans
+) -> tuple[StepProblem, StepChoice]:
+    """Choose splits, with further ones that are only planned.
+
+    The best choice is made with the plans, by their estimated figures. Those that it takes are
+    simulated, and the choice is made again. It ends where it would hardly save anything.
 
     Parameters
     ----------
     problem, peak
         As for :func:`choose_points`.
-    within
-        Function that searches splits of a region that save and need at most some bytes. It returns
-        the figures of new ones, none once its time is over.
+    plans
+        The plans.
 
     Returns
     -------
     tuple
-        The step with all splits that are known then, and the choice.
+        The step with all splits that are simulated then, and the choice.
     """
-    choice, asked = choose_points(problem, peak), set[tuple[int, RegionPoint]]()
-    for _ in range(MOST_GAPS):
+    choice = choose_points(problem, peak)
+    for _ in range(MOST_TURNS):
         is_over = peak is None or choice.peak > peak
         rows = [
-            [*front, *(x for x in _hoped(front, i, is_over) if (r, x) not in asked)]
+            [*front, *plans.planned(r, front[i], is_over)]
             for r, (front, i) in enumerate(zip(problem.fronts, choice.points, strict=True))
         ]
-        wish = replace(problem, fronts=rows)
-        best = choose_points(wish, peak)
+        best = choose_points(replace(problem, fronts=rows), peak)
         if not _is_better(best, choice, peak):
             break
-        gaps = [r for r, i in enumerate(best.points) if i >= len(problem.fronts[r])]
-        region = max(gaps, key=lambda r: problem.calls[r] * rows[r][best.points[r]].saved)
-        asked.add((region, rows[region][best.points[region]]))
-        new = within(region, room(wish, best.points, region, max(best.peak, peak or 0)))
-        if new:
-            fronts = [*problem.fronts]
-            fronts[region] = [*fronts[region], *new]
-            problem = replace(problem, fronts=fronts)
-            choice = choose_points(problem, peak)
+        fronts = [
+            front if i < len(front) else [*front, *plans.simulate(r, row[i])]
+            for r, (front, row, i) in enumerate(zip(problem.fronts, rows, best.points, strict=True))
+        ]
+        problem = replace(problem, fronts=fronts)
+        choice = choose_points(problem, peak)
     return problem, choice
 
 
-def _hoped(front: Sequence[RegionPoint], chosen: int, is_over: bool) -> Iterator[RegionPoint]:
-    """Yield splits that may exist: between two neighbours, and below the least if none fits."""
-    rows = sorted({*front})
-    for (extra, *start), (dear, *end) in pairwise(rows):
-        for part in range(1, PARTS):
-            # The first bytes are the cheap ones.
-            cost = extra + (dear - extra) * part * part // PARTS**2
-            between = (a + (b - a) * part // PARTS for a, b in zip(start, end, strict=True))
-            yield RegionPoint(cost, *between)
-    if is_over:
-        extra, *figures = front[chosen]
-        yield RegionPoint(extra, *(x - x // LOWER for x in figures))
-        for place in range(1, 4):
-            least = min(rows, key=lambda x: (x[place], x))
-            yield RegionPoint(*(x - x // LOWER * (i == place) for i, x in enumerate(least)))
-
-
 def _is_better(best: StepChoice, choice: StepChoice, peak: int | None) -> bool:
-    """Return True if a choice would save enough for a search."""
-    if peak is not None and choice.peak <= peak:
-        return best.extra < choice.extra - choice.extra // NEAR
+    """Return True if a choice would save enough for a simulation, or would fit as none does."""
+    if peak is not None and best.peak <= peak:
+        return choice.peak > peak or best.extra < choice.extra - choice.extra // NEAR
     return best.peak < choice.peak - choice.peak // NEAR
 
 

@@ -100,9 +100,9 @@ def _take_ours(search: SplitSearch) -> Answer:
         return Answer(chosen.modules, record, chosen.price[0], recipe, _owned(chosen.memory))
     if own <= simulated:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
-        refusal = _refusal(step, own, "PyTorch's own split")
-        record = replace(record, after=own, order="", reason=reason, answer=refusal)
         memory = step.memory(step.default)
+        refusal = _refusal(step, memory, "PyTorch's own split")
+        record = replace(record, after=own, order="", reason=reason, answer=refusal)
         return Answer(step.default, record, 0, Recipe(1.0).as_simulated(memory), _owned(memory))
     note = "; ".join(filter(None, (record.note, "no plan that was tried fits as simulated")))
     record = replace(record, note=note)
@@ -214,17 +214,22 @@ def _answer_text(step: JointStep, memory: StepMemory | None, extra: str) -> str:
     if memory is None:
         return f"planned for {asked:,} bytes, and not simulated, {extra}"
     if memory.used > asked:
-        return _refusal(step, memory.used, "the split that runs", extra)
+        return _refusal(step, memory, "the split that runs", extra)
     before = "" if own is None else f" instead of {own:,}"
     return f"fits {asked:,} bytes: {memory.used:,}{before}, {extra}"
 
 
-def _refusal(step: JointStep, needed: int, which: str, extra: str = "") -> str:
-    words = f", {extra}" if extra else ""
-    return (
-        f"does not fit {step.settings.peak:,} bytes: no smaller step was found than {which}, "
-        f"which needs {needed:,}{words}"
+def _refusal(step: JointStep, memory: StepMemory | None, which: str, extra: str = "") -> str:
+    text = f"does not fit {step.settings.peak:,} bytes: no smaller step was found than {which}"
+    if memory is None:
+        return text
+    # Of equal peaks that of the backward graph, which holds the gradients.
+    is_backward = memory.uncut[1] >= memory.uncut[0]
+    where = (
+        f"at op {memory.at[is_backward]!r} of its {'backward' if is_backward else 'forward'} graph"
     )
+    text += f", which needs {memory.used:,} {where}"
+    return f"{text}, {extra}" if extra else text
 
 
 def _record(

@@ -147,6 +147,12 @@ class JointStep:
         """Graphs of PyTorch's default split."""
         return self.default_split.modules
 
+    def is_free(self) -> bool:
+        """Return True if PyTorch's default split fits as simulated, and runs nothing again."""
+        memory = self.memory(self.default)
+        is_within = memory is not None and memory.peak <= self.settings.peak
+        return is_within and not self.default_split.extra + self.cut_cost(self.default)
+
     @cached_property
     def splits(self) -> list[TorchSplit]:
         """PyTorch's splits, its default one first; most of them are made when first asked for."""

@@ -31,7 +31,7 @@ from torch.fx import GraphModule
 
 from optsched.errors import OptschedError
 from optsched.plugins.inductor.asked import LEAST
-from optsched.plugins.inductor.recompute.answer import Answer, answer
+from optsched.plugins.inductor.recompute.answer import Answer, answer, take_theirs
 from optsched.plugins.inductor.recompute.joint_graph import (
     Modules,
     is_on_cpu,
@@ -263,8 +263,11 @@ def _plan_of(settings: PeakSettings) -> StepPlan:
 
 def search_split(step: JointStep, clock: Clock) -> Answer:
     """Return the split of a joint graph that is cheapest within the peak, for it alone."""
-    search = SplitSearch(step, clock)
-    search.run()
-    found = answer(search)
+    if step.is_free():
+        found = take_theirs(step, step.default_split)
+    else:
+        search = SplitSearch(step, clock)
+        search.run()
+        found = answer(search)
     saved = saved_bytes(found.modules, step.outputs)
     return found._replace(record=replace(found.record, saved=saved))

@@ -194,6 +194,9 @@ class SplitSearch:
                 aim = int(needed * budget * (1 + CLOSE) / 2 / max(1, simulated))
                 if simulated > budget:
                     high = needed if needed > low else planned
+                    # By its ratio, no plan of more bytes than one that was not found fits.
+                    if CLOSE * simulated * dark > budget * needed:
+                        break
                 else:
                     low = max(low, planned)
             is_narrow = 0 < high - low < low // 100

@@ -1,10 +1,13 @@
-"""Splits of one region of a step, from many bytes saved to few, each lowered and simulated.
+"""Splits of one region of a step: plans from many bytes saved to few, and simulations of some.
 
 While other regions of a step run, a region that waits holds what it saves. So plans are made for
 few saved bytes, with an op between the loss and the backward ops that needs a workspace: of a
 budget of workspace plus s bytes at most s are left for what is saved. Plans for a smaller peak of
-the region alone, PyTorch's splits at its budgets, and the compiled split are splits as well.
-A choice for the step may then ask for a split between two that are known.
+the region alone, and PyTorch's splits at its budgets, are splits as well.
+
+To lower a split takes ten times as long as to plan it. Its extra cost and what it saves are known
+without that, and its peaks are estimated by a simulated split near to it. A choice for the step
+takes of the plans those that seem best, and these are simulated.
 
 Example: with a workspace of 100 bytes a plan within 130 bytes saves at most 30.
 
@@ -31,40 +34,44 @@ from optsched.plugins.inductor.recompute.joint_graph import (
     waiting_bytes,
 )
 from optsched.plugins.inductor.recompute.joint_step import ORDER_SECONDS, JointStep
-from optsched.plugins.inductor.recompute.models import Model
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit
 from optsched.plugins.inductor.recompute.recipe import Recipe
 from optsched.plugins.inductor.recompute.search import search_clock
 from optsched.plugins.inductor.recompute.step_points import SplitPoint
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.recompute.solve import Planner
 from optsched.solver.recompute.step_choice import RegionPoint
 
-SAVED_SHARES = (0.45, 0.8, 0.3, 0.6, 0.15)
+SAVED_SHARES = (0.45, 0.8, 0.3, 0.6, 0.15, 0.9, 0.7, 0.37, 0.22, 0.52)
 """Bytes to save, in parts of those live after the loss with PyTorch's default split."""
 PEAK_SHARES = (0.7, 0.85, 0.55)
 """Peaks of the region alone, in parts of that of PyTorch's default split."""
-TORCH_SHARE, FIRST_SHARE = 0.2, 0.4
-"""Parts of the limit after which no split of PyTorch's is simulated, and no plan is made for the
-shares above; the rest is for splits between them."""
+FIRST_SHARE = 0.4
+"""Part of the limit after which no plan is made for the shares above."""
 PART = 0.85
 """Part of the time of a search for the region alone."""
-ROUNDS = 3
-"""Most plans for one split that is asked for."""
+APART, LOWER = 50, 12
+"""Plans between two known ones are made unless their bytes differ by less than the first part;
+where no choice fits, also for bytes that are lower by the second part."""
 HOLD = "between loss and backward ops"
 
 
-class _Planned(NamedTuple):
-    """A plan that was simulated: its peak and the bytes after the loss as ops, and its figures."""
+class _Plan(NamedTuple):
+    """A plan: its peak and the bytes after the loss as ops, and what it costs and saves.
+
+    `split` has its graphs and how to make them.
+    """
 
     peak: int
     live: int
-    figures: RegionPoint
+    extra: int
+    saved: int
+    split: tuple[Modules, Recipe]
 
 
 class SplitFront:
-    """Simulated splits of a region.
+    """Splits of a region.
 
     Parameters
     ----------
@@ -84,135 +91,175 @@ class SplitFront:
     ) -> None:
         self.step, self.owned, self.kept = step, owned, kept
         self.points: list[SplitPoint] = []
-        """PyTorch's default split, which repeats nothing, is the first one."""
+        """Simulated splits. PyTorch's default split, which repeats nothing, is the first one."""
         self._clock = search_clock(PART * step.settings.time_limit, len(step.joint.graph.nodes))
         self._left = 0.0
         # Ops joined as Inductor is likely to fuse them are nearer to what is compiled.
-        self._models = [model for model in step.models()[::-1] if model.known]
-        self._tried: dict[tuple[str, tuple[int, ...]], _Planned] = {}
-        self._planners: dict[tuple[str, int], Planner] = {}
+        self._model = next((model for model in step.models()[::-1] if model.known), None)
+        self._known: dict[tuple[int, ...], _Plan] = {}
+        """Plans by the sequence of their ops."""
+        self._simulated: list[tuple[_Plan, RegionPoint]] = []
+        self._waiting: list[_Plan] = []
+        self._asked: set[tuple[int, int]] = set()
+        self._planners: dict[int, Planner] = {}
 
     def fill(self, compiled: SplitPoint | None = None) -> None:
-        """Find splits from many bytes saved to few; one may be compiled and measured already."""
-        points, known = self.points, None if compiled is None else compiled.recipe.budget
-        first, *rest = self.step.splits
-        # Without plans there are only these splits.
-        torch_share = TORCH_SHARE if self._models else 1.0
-        # The one of fewest bytes next; should the limit end them, all sizes were simulated.
-        for row in (first, *rest[-1:], *rest[:-1:2], *rest[1:-1:2]):
-            if compiled is not None and row.budget == known:
-                self._add(row.ops, compiled)
-            elif len(points) < 2 or not self._clock.spent(torch_share):
-                self._add(row.ops, *self._simulate(row.modules, row.extra, Recipe(row.budget)))
-        if compiled is not None and compiled.recipe.runs:
+        """Plan splits from many bytes saved to few; one may be compiled and measured already."""
+        budget = None if compiled is None else compiled.recipe.budget
+        memory = self.step.simulated.get(self.step.default)
+        if memory is not None:
+            # In an order for a peak of its own the compiled split may need more than others.
+            plan = self._theirs(self.step.splits[0])
+            self._simulated.append((plan, RegionPoint(plan.extra, plan.saved, *memory.uncut)))
+        for split in self.step.splits:
+            plan = self._theirs(split)
+            if compiled is not None and split.budget == budget:
+                self._note(plan, [compiled])
+            elif not self.points or self._model is None:
+                self._note(plan, self._simulate(plan))
+                continue
+            if plan not in self._waiting:
+                self._waiting.append(plan)
+        if compiled is not None and compiled.recipe.runs and self._model is not None:
             ids = self.step.graph.op_ids
-            names = (name for name, _ in compiled.recipe.runs)
-            self._add([ids[name] for name in names if name in ids], compiled)
-        for model in self._models[:1]:
-            for target in self._first_targets(model):
-                if not self._clock.spent(FIRST_SHARE):
-                    self._try(model, self._plan(model, *target))
-        # PyTorch's default repeats nothing, and percentages are of it.
-        points[:] = [points[0], *(x for x in _undominated(points) if x is not points[0])]
+            ops = [ids[name] for name, _ in compiled.recipe.runs if name in ids]
+            sequence = tuple(self._model.ops.sequence(ops))
+            self._note(self._made(sequence, compiled.figures.extra), [compiled])
+        for target in self._first_targets():
+            if not self._clock.spent(FIRST_SHARE):
+                self._plan(*target)
         self._left = self._clock.left() or 0.0
 
-    def _add(self, ops: Sequence[int], *points: SplitPoint) -> None:
-        """Add a split that runs some ops, as simulated without cuts and with them."""
-        self.points += points
-        for model in self._models:
-            # PyTorch may repeat what a plan must not.
-            with suppress(PlanError):
-                self._note(model, tuple(model.ops.sequence(ops)), points[-1].figures)
+    def _first_targets(self) -> Iterator[tuple[int, int]]:
+        """Yield peaks of ops and bytes to save: no repeats, few saved bytes, then a small peak."""
+        if self._model is not None:
+            planner = self._model.planner
+            peak, live = self._figures(planner.known[0])
+            yield (planner.base.peak,) * 2
+            yield from ((peak + int(share * live), int(share * live)) for share in SAVED_SHARES)
+            yield from ((int(share * peak),) * 2 for share in PEAK_SHARES)
 
-    def _note(self, model: Model, sequence: tuple[int, ...], figures: RegionPoint) -> _Planned:
-        made = _Planned(*self._figures(model, sequence), figures)
-        self._tried[model.what, sequence] = made
-        return made
+    def planned(self, chosen: RegionPoint, is_over: bool) -> list[RegionPoint]:
+        """Return estimated figures of plans, new ones near to a chosen split among them.
 
-    def _first_targets(self, model: Model) -> Iterator[tuple[int, int]]:
-        """Yield peaks of ops and bytes to save: few saved bytes, then a small peak."""
-        peak, live = self._figures(model, model.planner.known[0])
-        yield from ((peak + int(share * live), int(share * live)) for share in SAVED_SHARES)
-        yield from ((int(share * peak), int(share * peak)) for share in PEAK_SHARES)
-
-    def within(self, most: RegionPoint) -> list[RegionPoint]:
-        """Search a split that saves and needs at most some bytes; return figures of new ones."""
+        `is_over`: True if plans of fewer bytes are asked for as well.
+        """
         # Time that other regions took in between does not count.
         self._clock = Clock.of(Limits(seconds=self._left))
-        count, peak = len(self.points), max(most.forward, most.backward)
-        for model in self._usable[:1] if min(most) >= 0 else []:
-            near = self._nearest(model, most.saved, peak)
-            planned = peak * near.peak // max(1, *near.figures[2:])
-            live = most.saved + near.live - near.figures.saved
-            for _ in range(ROUNDS):
-                if self._clock.expired() or live < 0:
-                    break
-                made = self._try(model, self._plan(model, planned, min(live, planned)))
-                if made is None:
-                    break
-                found = made.figures
-                over = found.saved - most.saved, max(found[2:]) - peak
-                if max(over) <= 0:
-                    break
-                # Of a plan that needs less than it may, so much is what does not fit.
-                live = min(live, made.live) - max(0, over[0])
-                planned = min(planned, made.peak) * peak // max(1, peak + max(0, over[1]))
+        for target in self._targets(chosen, is_over):
+            if not self._clock.expired():
+                self._plan(*target)
         self._left = self._clock.left() or 0.0
-        return [x.figures for x in self.points[count:]]
+        return [self._estimate(plan) for plan in self._waiting] if self._left else []
 
-    @property
-    def _usable(self) -> list[Model]:
-        """Graphs to plan with a simulated plan, by which others aim."""
-        return [x for x in self._models if any(what == x.what for what, _ in self._tried)]
+    def simulate(self, planned: RegionPoint) -> list[RegionPoint]:
+        """Simulate the plan of some estimated figures; return its figures, with cuts and without.
 
-    def _nearest(self, model: Model, saved: int, peak: int) -> _Planned:
-        """Return the simulated plan whose bytes are nearest to some."""
-        rows = [made for (what, _), made in self._tried.items() if what == model.what]
-        return min(
-            rows,
-            key=lambda x: (
-                abs(x.figures.saved - saved) / max(1, saved)
-                + abs(max(x.figures[2:]) - peak) / max(1, peak)
+        The same plan is never returned by :meth:`planned` again.
+        """
+        self._clock = Clock.of(Limits(seconds=self._left))
+        plan = next(x for x in self._waiting if self._estimate(x) == planned)
+        self._waiting.remove(plan)
+        found = self._simulate(plan)
+        self._note(plan, found)
+        self._left = self._clock.left() or 0.0
+        return [x.figures for x in found]
+
+    def _targets(self, chosen: RegionPoint, is_over: bool) -> Iterator[tuple[int, int]]:
+        """Yield peaks of ops and bytes to save of plans beside a chosen split."""
+        found = next((plan for plan, figures in self._simulated if figures == chosen), None)
+        if self._model is None or found is None or not found.peak:
+            return
+        room = self._figures(self._model.planner.known[0])[0]
+        lives = list[int]()
+        for plan in sorted(self._known.values(), key=lambda x: (x.extra, x.live)):
+            if plan.peak and (not lives or plan.live < lives[-1]):
+                lives.append(plan.live)
+        at = sum(live > found.live for live in lives)
+        for other in lives[max(0, at - 1) : at + 2]:
+            if abs(other - found.live) * APART > found.live:
+                live = (other + found.live) // 2
+                yield room + live, live
+        if is_over:
+            live, peak = (x - x // LOWER for x in (found.live, found.peak))
+            yield from ((room + live, live), (peak, peak))
+
+    def _estimate(self, plan: _Plan) -> RegionPoint:
+        """Return the figures of a plan, its peaks by the ratio of the simulated plan next to it."""
+        if not plan.peak:
+            return RegionPoint(plan.extra, plan.saved, 0, 0)
+        near, figures = min(
+            (row for row in self._simulated if row[0].peak),
+            key=lambda row: (
+                abs(row[0].live - plan.live) / max(1, plan.live)
+                + abs(row[0].peak - plan.peak) / plan.peak
             ),
         )
+        peaks = (x * plan.peak // near.peak for x in (figures.forward, figures.backward))
+        return RegionPoint(plan.extra, plan.saved, *peaks)
 
-    def _plan(self, model: Model, peak: int, live: int) -> RecomputeResult:
-        """Return a plan of ops within a peak that leaves at most some bytes after the loss."""
-        room = max(0, peak - live)
-        if room and (model.what, room) not in self._planners:
-            graph, loss, behind = model.planner.graph, model.ops.loss, _backward_ops(model)
-            graph = with_hold(graph, loss, behind, room)
-            tried = (sequence for what, sequence in self._tried if what == model.what)
-            known = [_held(graph, loss, behind, x) for x in tried]
-            self._planners[model.what, room] = Planner(graph, loss, known, early=False)
-        planner = self._planners[model.what, room] if room else model.planner
-        return planner.plan(peak, self._clock.limited(self.step.settings.time_limit / 3))
-
-    def _try(self, model: Model, result: RecomputeResult) -> _Planned | None:
-        """Split and simulate a plan; return what it needs, None without a new one."""
-        count = len(model.ops.members)
-        sequence = tuple(v for v in result.sequence or () if v < count)
-        if not sequence or (model.what, sequence) in self._tried:
-            return None
-        runs, forward = tuple(self.step.runs(model, sequence)), tuple(self.step.forward)
-        modules, recipe = self.step.split(model, sequence), Recipe(runs=runs, forward=forward)
-        found = self._simulate(modules, result.extra or 0, recipe)
+    def _note(self, plan: _Plan, found: Sequence[SplitPoint]) -> None:
         self.points += found
-        return self._note(model, sequence, found[-1].figures)
+        self._simulated += [(plan, point.figures) for point in found]
 
-    def _figures(self, model: Model, sequence: Sequence[int]) -> tuple[int, int]:
+    def _theirs(self, split: TorchSplit) -> _Plan:
+        """Return a split of PyTorch's as a plan; without a peak if no plan may equal it."""
+        sequence = () if self._model is None else tuple(self._model.ops.sequence(split.ops))
+        peak = live = 0
+        # PyTorch may repeat what a plan must not.
+        with suppress(PlanError):
+            peak, live = self._figures(sequence) if sequence else (0, 0)
+        saved, how = self._saved(split.modules), (split.modules, Recipe(split.budget))
+        made = _Plan(peak, live, split.extra, saved, how)
+        return self._known.setdefault(sequence, made) if peak else made
+
+    def _plan(self, peak: int, live: int) -> None:
+        """Plan ops within a peak, with at most some bytes live after the loss."""
+        model = self._model
+        if model is None or live < 0 or (peak, live) in self._asked:
+            return
+        self._asked.add((peak, live))
+        room, planner = peak - live, model.planner
+        if room and room not in self._planners:
+            graph, loss, behind = planner.graph, model.ops.loss, _backward_ops(model)
+            graph = with_hold(graph, loss, behind, room)
+            known = [_held(graph, loss, behind, x) for x, plan in self._known.items() if plan.peak]
+            self._planners[room] = Planner(graph, loss, known, early=False)
+        planner = self._planners[room] if room else planner
+        result = planner.plan(peak, self._clock.limited(self.step.settings.time_limit / 3))
+        sequence = tuple(v for v in result.sequence or () if v < len(model.ops.members))
+        if sequence and sequence not in self._known:
+            self._waiting.append(self._made(sequence, result.extra or 0))
+
+    def _made(self, sequence: tuple[int, ...], extra: int) -> _Plan:
+        """Return the plan of a sequence of ops."""
+        assert self._model is not None
+        runs, forward = self.step.runs(self._model, sequence), tuple(self.step.forward)
+        modules = self.step.split(self._model, sequence)
+        how = modules, Recipe(runs=tuple(runs), forward=forward)
+        made = _Plan(*self._figures(sequence), extra, self._saved(modules), how)
+        return self._known.setdefault(sequence, made)
+
+    def _figures(self, sequence: Sequence[int]) -> tuple[int, int]:
         """Return the peak of a plan of ops, and the bytes that are live after the loss."""
+        assert self._model is not None
+        model = self._model
         graph, loss, behind = model.planner.graph, model.ops.loss, _backward_ops(model)
         peak = check_runs(graph, sequence).peak
         held = with_hold(graph, loss, behind, peak)
         return peak, check_runs(held, _held(held, loss, behind, sequence)).peak - peak
 
-    def _simulate(self, modules: Modules, extra: int, recipe: Recipe) -> list[SplitPoint]:
+    def _new_inputs(self, modules: Modules) -> dict[str, int]:
+        inputs = saved_inputs(modules, self.step.outputs, self.step.static)
+        return {name: size for name, size in inputs.items() if name not in self.kept}
+
+    def _saved(self, modules: Modules) -> int:
+        """Return the bytes that are live for a split alone while it waits."""
+        return waiting_bytes(modules, self.step.outputs) + sum(self._new_inputs(modules).values())
+
+    def _simulate(self, plan: _Plan) -> list[SplitPoint]:
         """Return a split simulated without cuts of fused nodes, and with them if they save."""
-        step, settings = self.step, self.step.settings
-        inputs = saved_inputs(modules, step.outputs, step.static)
-        new = {name: size for name, size in inputs.items() if name not in self.kept}
-        saved = waiting_bytes(modules, step.outputs) + sum(new.values())
+        step, settings, (modules, recipe) = self.step, self.step.settings, plan.split
         memory = simulate_step(
             modules,
             min(settings.time_limit, ORDER_SECONDS),
@@ -220,24 +267,15 @@ class SplitFront:
             step.static,
             split=settings.split and "peak",
             min_gain=settings.min_gain,
-            owned={*self.owned, *new},
+            owned={*self.owned, *self._new_inputs(modules)},
         )
-        rest = max(0, held_bytes(modules, step.outputs, step.static) - saved)
-        cuts = extra + moved_cost(memory.traffic, settings.cost)
+        rest = max(0, held_bytes(modules, step.outputs, step.static) - plan.saved)
+        cuts = plan.extra + moved_cost(memory.traffic, settings.cost)
         how = recipe.as_simulated(memory), memory.owned, rest, memory.at
-        found = [SplitPoint(RegionPoint(extra, saved, *memory.uncut), *how)]
+        found = [SplitPoint(RegionPoint(plan.extra, plan.saved, *memory.uncut), *how)]
         if memory.graphs != memory.uncut:
-            found.append(SplitPoint(RegionPoint(cuts, saved, *memory.graphs), *how))
+            found.append(SplitPoint(RegionPoint(cuts, plan.saved, *memory.graphs), *how))
         return found
-
-
-def _undominated(points: Sequence[SplitPoint]) -> list[SplitPoint]:
-    kept: list[SplitPoint] = []
-    for point in sorted(points, key=lambda x: x.figures):
-        rows = (zip(other.figures, point.figures, strict=True) for other in kept)
-        if not any(all(a <= b for a, b in row) for row in rows):
-            kept.append(point)
-    return kept
 
 
 def _backward_ops(model: Model) -> frozenset[int]:

@@ -21,8 +21,8 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import torch
@@ -276,13 +276,7 @@ class StepPlan:
             self._asked = share_of(self.settings.ask, problem.peak((0,) * len(keys)))
         self._choices, self._held = self._choices + 1, 0
 
-        def within(r: int, most: RegionPoint) -> list[RegionPoint]:
-            front = self.measured.regions[keys[r]].front
-            # Another graph is compiled now, and tensors of two fake modes cannot meet.
-            with unset_fake_temporarily():
-                return [] if front is None else front.within(most)
-
-        problem, choice = choose_closely(problem, self._asked, within)
+        problem, choice = choose_closely(problem, self._asked, _Plans(self.measured, keys))
         self._choice = choice
         self._fullest = self.measured.fullest(problem, keys, choice.points)
         for r, (key, i) in enumerate(zip(keys, choice.points, strict=True)):
@@ -348,6 +342,29 @@ class StepPlan:
     def _share(self, cost: int) -> float:
         """Return a cost as a part of that of a step without repeats."""
         return cost / max(1, self.measured.total)
+
+
+class _Plans(NamedTuple):
+    """Plans of the regions of some keys."""
+
+    measured: MeasuredSteps
+    keys: Sequence[str]
+
+    def planned(self, region: int, chosen: RegionPoint, is_over: bool) -> list[RegionPoint]:
+        """Return estimated figures of plans."""
+        # Another graph is compiled now, and tensors of two fake modes cannot meet.
+        with unset_fake_temporarily():
+            return self._front(region).planned(chosen, is_over)
+
+    def simulate(self, region: int, planned: RegionPoint) -> list[RegionPoint]:
+        """Return the figures of a plan as simulated."""
+        with unset_fake_temporarily():
+            return self._front(region).simulate(planned)
+
+    def _front(self, region: int) -> SplitFront:
+        front = self.measured.regions[self.keys[region]].front
+        assert front is not None
+        return front
 
 
 def _step_of(calls: Counter[str]) -> str:

@@ -103,10 +103,10 @@ def test_a_peak_is_impossible_only_if_no_order_has_it(kept: Kept) -> None:
     assert words(kept, least * 97 // 100)
 
 
-def test_a_step_is_refused_before_any_plan_is_made() -> None:
+def answer_without_plans(peak: int) -> str:
+    """Return the answer for the network's step."""
     torch._dynamo.reset()
     plugins.forget()
-    peak = (LAYERS + 1) * WEIGHT
     with (
         mock.patch.object(Planner, "plan", side_effect=AssertionError("a plan was made")),
         no_kernels(),
@@ -115,5 +115,19 @@ def test_a_step_is_refused_before_any_plan_is_made() -> None:
     ):
         torch.compile(network())(torch.randn(2, 64, 4, 4)).square().mean().backward()
     (record,) = (r for r in plugins.records() if "joint" in r.name)
-    assert record.answer.startswith(f"no step fits {peak:,} bytes: op 'convolution_backward")
-    assert "more are held beside it in every schedule" in record.answer
+    return record.answer
+
+
+def test_a_step_is_refused_before_any_plan_is_made() -> None:
+    peak = (LAYERS + 1) * WEIGHT
+    answer = answer_without_plans(peak)
+    assert answer.startswith(f"no step fits {peak:,} bytes: op 'convolution_backward")
+    assert "more are held beside it in every schedule" in answer
+
+
+def test_a_default_split_that_fits_and_runs_nothing_again_needs_no_plan(kept: Kept) -> None:
+    assert kept.step is not None
+    assert kept.step.default_split.extra == 0
+    answer = answer_without_plans(kept.peaks[0])
+    assert answer.startswith(f"fits {kept.peaks[0]:,} bytes: ")
+    assert "for 0.00 % more compute (PyTorch's own split" in answer

@@ -12,11 +12,10 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 from optsched import Graph, GraphBuilder
 from optsched.check.runs import check_runs
 from optsched.model.training import find_loss
-from optsched.plugins.inductor.recompute.step_front import _held, _undominated, with_hold
+from optsched.plugins.inductor.recompute.step_front import _held, with_hold
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.solve import Planner
-from optsched.solver.recompute.step_choice import RegionPoint
 
 
 def chain(seed: int) -> tuple[Graph, list[int]]:
@@ -81,12 +80,3 @@ def test_plans_save_at_most_what_the_workspace_leaves_at_the_least_cost(seed: in
         if result.sequence is not None:
             found = tuple(v for v in result.sequence if v < len(graph.ops))
             assert saved(graph, found) <= limit
-
-
-def test_splits_that_another_one_beats_are_left_out() -> None:
-    from optsched.plugins.inductor.recompute.step_points import Recipe, SplitPoint
-
-    rows = [(0, 9, 9, 9), (0, 9, 9, 8), (2, 5, 9, 9), (3, 5, 9, 9), (3, 4, 10, 9)]
-    points = [SplitPoint(RegionPoint(*row), Recipe(1.0), 0) for row in rows]
-    kept = [point.figures for point in _undominated(points)]
-    assert kept == [(0, 9, 9, 8), (2, 5, 9, 9), (3, 4, 10, 9)]
