@@ -23,12 +23,7 @@ from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.model.runs import extra_cost
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
-from optsched.plugins.inductor.recompute.joint_graph import (
-    Modules,
-    computed,
-    is_collective,
-    saved_bytes,
-)
+from optsched.plugins.inductor.recompute.joint_graph import Modules, computed, saved_bytes
 from optsched.plugins.inductor.recompute.minimum_cuts import Cuts, shared_minimum_cuts
 from optsched.runtime.clock import count_work
 from optsched.runtime.collector import paused_collector
@@ -115,9 +110,9 @@ class TorchSplits:
             modules = _partition(self._joint, self._inputs, self._how, budget)
         names = tuple(computed(modules))
         again, found = Counter(names), self._found
-        # A rank that repeats a collective waits for others, except where all of them do.
-        nodes = self._joint.graph.nodes
-        if found and any(again[x.name] > 1 for x in nodes if is_collective(x)):
+        # A draw that PyTorch repeats draws other numbers, and gradients are wrong; a rank that
+        # repeats a collective waits for others.
+        if found and any(again[op.name] > 1 for op in self._graph.ops if op.once):
             return self.default
         ids = self._graph.op_ids
         ops = [ids[name] for name in names if name in ids]
