@@ -21,9 +21,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch._inductor import config, ir
-from torch._inductor.codegen.common import BackendFeature
-from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
+from torch._inductor.codegen.common import BackendFeature, DataTypePropagation
+from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode, TilingSelect
 from torch._inductor.codegen.wrapper import can_match_buffer_size
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.dependencies import MemoryDep, WeakDep
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
@@ -44,12 +45,12 @@ _NEVER_OVERWRITTEN = (
 
 
 def find_candidates(
-    fused: Any, inner: Any, output: Any, position: Mapping[str, int], kept_rows: set[str]
+    fused: Any, inner: Any, output: Any, position: Mapping[str, int], rows: set[str]
 ) -> tuple[InplaceCandidate, ...]:
     """Return the buffers that an output of an inner node may overwrite, in the order of codegen.
 
     `fused`, `inner`, `output`: the fused node, the node inside it, and the scheduler's buffer.
-    `position`: position of the fused node, by the name of each op inside it. `kept_rows`: buffers
+    `position`: position of the fused node, by the name of each op inside it. `rows`: buffers
     of `fused` that its outer loop keeps as a row inside the kernel.
     """
     # The conditions of this function are those of `decide_inplace_update` in Inductor's scheduler,
@@ -59,7 +60,7 @@ def find_candidates(
     if not V.graph.has_feature(inner.get_device(), BackendFeature.INPLACE_BUFFERS):
         return ()
     node, name = output.node, output.get_name()
-    if name in V.graph.removed_buffers or name in kept_rows or not node.should_allocate():
+    if name in V.graph.removed_buffers or name in rows or not node.should_allocate():
         return ()
     if node.get_inputs_that_alias_output() or node.get_mutation_names():
         return ()
@@ -72,7 +73,7 @@ def find_candidates(
         scheduler = V.graph.scheduler
         source = scheduler.name_to_donated_buffer.get(read.name)
         source = source or scheduler.name_to_buf.get(read.name)
-        if source is None or source.node is None or source.get_name() in kept_rows:
+        if source is None or source.node is None or source.get_name() in rows:
             continue
         # The sizes must agree, as one tensor object becomes the other.
         if _may_be_overwritten(source, inner, ops) and can_match_buffer_size(source.node, node):
@@ -173,6 +174,15 @@ def _is_local(buffer: Any, node: Any, ops: Mapping[str, Any]) -> bool:
 
 def find_kept_rows(fused: Any) -> set[str]:
     """Return the buffers that a kernel with a common outer loop holds one row at a time."""
+    rows = find_rows(fused)
+    return rows if rows and _keeps_loop(fused) else set()
+
+
+def find_rows(fused: Any) -> set[str]:
+    """Return the buffers that need a row only if the kernel keeps its common outer loop.
+
+    No other buffer is written in their bytes, also where the kernel does not keep the loop.
+    """
     if not isinstance(fused, OuterLoopFusedSchedulerNode):
         return set()
     depth = fused.outer_loop_fusion_depth
@@ -184,6 +194,25 @@ def find_kept_rows(fused: Any) -> set[str]:
         for node in nodes
         if not node.is_reduction() and len(node.get_outputs()) == 1 and _is_row(node, nodes)
     }
+
+
+def _keeps_loop(fused: Any) -> bool:
+    """Return True if all parts of a node are tiled alike in their common outer loop.
+
+    Inductor else writes loops of their own for them, between which whole buffers are passed.
+    """
+    if not pick_vec_isa():
+        return True
+    depth, tilings = fused.outer_loop_fusion_depth, set()
+    for outer in fused.get_outer_nodes():
+        nodes, count = outer.get_nodes(), len(_loops(outer))
+        for node in nodes:
+            DataTypePropagation.propagate_scheduler_node(node)
+        chosen = TilingSelect().select_tiling([x._body for x in nodes], [x.group[1] for x in nodes])
+        tilings.add(
+            tuple((at % count, f) for f, at in zip(*chosen[:2], strict=True) if at % count < depth)
+        )
+    return len(tilings) == 1
 
 
 def _loops(outer: Any) -> tuple[Any, ...]:

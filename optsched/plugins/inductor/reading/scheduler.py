@@ -22,11 +22,7 @@ from torch._inductor.scheduler import NopKernelSchedulerNode
 from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.reading.guards import find_draws, find_guards, settle_conflicts
-from optsched.plugins.inductor.reading.inplace import (
-    find_candidates,
-    find_kept_rows,
-    find_local_buffers,
-)
+from optsched.plugins.inductor.reading.inplace import find_candidates, find_local_buffers, find_rows
 from optsched.plugins.inductor.reading.ownership import Ownership
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.reading.triton import add_triton_rules, runs_on_gpu
@@ -151,9 +147,9 @@ def _kind(node: Any) -> str:
 
 
 def _read_definitions(fused: Any, position: Mapping[str, int]) -> tuple[Definition, ...]:
-    kept_rows = find_kept_rows(fused)
+    rows = find_rows(fused)
     return tuple(
-        Definition(output.get_name(), find_candidates(fused, inner, output, position, kept_rows))
+        Definition(output.get_name(), find_candidates(fused, inner, output, position, rows))
         for inner in fused.get_nodes()
         for output in inner.get_outputs()
         # Removed buffers were fused away, so the wrapper has no line for them.

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from tests.support.compiled_memory import OrderProbe, measure_calls, no_kernels  # noqa: E402
+from tests.support.planned_calls import plan_and_measure  # noqa: E402
 from tests.support.small_networks import NETWORKS, training_step  # noqa: E402
 
 
@@ -37,6 +38,22 @@ def test_simulated_memory_is_the_measured(name: str, method: str, reuse: bool) -
     owned = {given.name for given in probe.facts[1].inputs}
     assert owned
     assert not {given for given in owned if given.startswith("tangents")}
+
+
+def test_loops_that_are_tiled_apart_pass_whole_buffers() -> None:
+    """Turned rows are tiled in both directions, so that no loop is shared with the sums of rows."""
+
+    def network(x: Any) -> Any:
+        x = x / (x.std(-1, keepdim=True) + 1)
+        return torch.where(x > 0.1, x, x.flip(-1))
+
+    def make() -> Any:
+        compiled, x = torch.compile(network), torch.randn(256, 128, requires_grad=True)
+        return lambda: compiled(x).square().mean().backward()
+
+    calls = plan_and_measure(make)
+    assert len(calls) == 2
+    assert all(call.is_as_planned for call in calls), calls
 
 
 def test_a_weak_dependency_reads_nothing() -> None:
