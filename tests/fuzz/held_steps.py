@@ -2,18 +2,22 @@
 
     python -m tests.fuzz held_steps                 # all steps, and random ones from the seed on
     python -m tests.fuzz held_steps --only unet adam --count 0
+    python -m tests.fuzz held_steps --only none --count 500 --seconds 600   # random ones
 
 The steps of `tests/support/steps` and `count` random ones are compiled with the plugin, without
 kernels, and any gain counts. A library that is loaded before all others counts every aligned block
 of the process, whoever takes it, in the second call of each graph. A difference is explained if
 a count of the blocks of torch's own allocator has none: then the other blocks are a kernel
-library's own. All others are faults and are printed.
+library's own. All others are faults and are printed. The steps of the catalog take two minutes of a
+processor, twenty random ones one more; after `seconds` of it no further step begins.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -73,17 +77,25 @@ def counting_every_block() -> Iterator[None]:
         yield
 
 
-def main(count: int = 20, seed: int = 0, *, only: tuple[str, ...] = ()) -> int:
+def main(
+    count: int = 20, seed: int = 0, *, only: tuple[str, ...] = (), seconds: float = math.inf
+) -> int:
     restart_with_counter()
     cases = {name: make for name, make in STEPS.items() if not only or name in only}
     cases |= {f"random {n}": RandomStep(n).make for n in range(seed, seed + count)}
-    found = Counter[str]()
+    found, done = Counter[str](), 0
     for name, make in cases.items():
+        if time.process_time() > seconds:
+            break
+        done += 1
         for kind, text in compare_step(make):
             found[kind] += 1
             if kind not in (AS_PLANNED, ALONE):
                 print(f"{name}, {kind}: {text}", flush=True)
-    print(f"{len(cases)} steps: " + ", ".join(f"{n} calls {kind}" for kind, n in found.items()))
+    print(
+        f"{done} of {len(cases)} steps: "
+        + ", ".join(f"{n} calls {kind}" for kind, n in found.items())
+    )
     return int(found[DIFFERS] > 0)
 
 
