@@ -168,7 +168,7 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 step = JointStep(self, *given)
             except ImpossiblePeakError as error:
                 found = _refused(str(error), given)
-                plan.add(key, name, found, how, 0, error.least)
+                plan.add(key, name, found, how, 0, error.least, self.peak)
                 return _Work(found, (self.peak,) * 2, 0, error.least)
             limits = (step.settings.peak,) * 2
             if self.ask == LEAST:
@@ -180,7 +180,8 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
                 found = found._replace(record=record)
             else:
                 found = search_split(step, clock)
-            plan.add(key, name, found, how, step.problem.total, step.least, lambda: step)
+            limit = max(limits)
+            plan.add(key, name, found, how, step.problem.total, step.least, limit, lambda: step)
             return _Work(found, limits, step.problem.total, step.least)
 
 
@@ -233,7 +234,8 @@ def _taken(
     made = Answer(recipe.split(*given[1:]), text, extra, recipe, owned)
     first, second = (LeastBytes(*x) for x in rows)
     if total is not None:
-        plan.add(key, given.name, made, given.how, total, (first, second), step)
+        limit = max(forward, behind)
+        plan.add(key, given.name, made, given.how, total, (first, second), limit, step)
     return _Work(made, (forward, behind), total, (first, second))
 
 

@@ -41,6 +41,8 @@ class CompiledRegion:
     """Nodes of both of its graphs."""
     least: tuple[LeastBytes, LeastBytes]
     """Bytes that its forward and its backward call need with every split."""
+    limit: int
+    """Bytes that its calls may need."""
     total: int
     """Cost of a call without repeats."""
     point: SplitPoint

@@ -28,6 +28,7 @@ from uuid import uuid4
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from optsched.plugins.gain import worth_it
 from optsched.plugins.inductor.asked import LEAST, share_of
 from optsched.plugins.inductor.recompute.answer import Answer
 from optsched.plugins.inductor.recompute.joint_graph import held_bytes, saved_inputs, waiting_bytes
@@ -109,6 +110,7 @@ class StepPlan:
         how: Mapping[str, Any],
         total: int,
         least: tuple[LeastBytes, LeastBytes],
+        limit: int,
         step: Callable[[], JointStep] | None = None,
     ) -> None:
         """Add a region that is compiled within the peak alone.
@@ -127,6 +129,8 @@ class StepPlan:
             Cost of a call without repeats.
         least
             Bytes that its forward and its backward call need with every split.
+        limit
+            Bytes that its calls may need.
         step
             Function that returns the region, to be planned for the step; None where another rank
             plans it, or nobody does.
@@ -148,7 +152,7 @@ class StepPlan:
             kept = frozenset(saved_inputs(modules, outputs, static))
             name = name.removesuffix(" joint")
             nodes = sum(len(module.graph.nodes) for module in modules)
-            found = CompiledRegion(name, step, nodes, least, total, point, kept)
+            found = CompiledRegion(name, step, nodes, least, limit, total, point, kept)
             self.measured.regions[key] = found
 
     def owned(self, key: str) -> set[str]:
@@ -206,8 +210,7 @@ class StepPlan:
         self.watch.done = shape in self._seen
         self._seen.add(shape)
         calls = calls_of(shape)
-        # A single graph is within the peak already.
-        if self.watch.done or calls.total() < 2:
+        if self.watch.done or self._is_as_said(calls, max(span.most for span in spans)):
             return
         if not calls.keys() <= self.measured.regions.keys():
             self._see_kept(calls, max(span.most for span in spans))
@@ -219,6 +222,19 @@ class StepPlan:
         elif self._exceeds() and self._choices < MOST_CHOICES:
             self._is_due = True
             self._seen.clear()
+
+    def _is_as_said(self, calls: Counter[str], held: int) -> bool:
+        """Return True for a single call that was planned alone, unless it holds more than it may.
+
+        It does where the program holds its results, or kernels take bytes that no plan counts.
+        """
+        if calls.total() > 1 or any(key in self.chosen for key in calls):
+            return False
+        found = [self.measured.regions[key] for key in calls if key in self.measured.regions]
+        if self.settings.ask == LEAST:
+            # The loss is beside all plans.
+            return not any(worth_it(held, x.limit, self.settings.min_gain) for x in found)
+        return all(held <= x.limit or max(x.point.figures[2:]) > x.limit for x in found)
 
     def _is_refused(self) -> bool:
         """Return True if the step needs more than is asked for with every split."""

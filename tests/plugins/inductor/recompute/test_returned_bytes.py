@@ -46,6 +46,35 @@ def test_a_step_holds_no_more_than_it_is_said_to_fit(holds: bool, part: float) -
     assert said > 2 * LOGITS
 
 
+class Shown(Language):
+    """The backward graph does not read the logits that are returned, so no plan counts them."""
+
+    def forward(self, x: Any) -> Any:
+        _, logits = super().forward(x)
+        return torch.softmax(logits, -1)[:, 0].sum(), logits.round()
+
+
+@pytest.mark.parametrize("peak", ["90%", "min"])
+def test_results_that_the_program_holds_count_once_a_step_was_measured(peak: str) -> None:
+    torch._dynamo.reset()
+    plugins.forget()
+    torch.manual_seed(0)
+    with no_kernels(), config.patch(NO_CACHE), enabled(peak=peak, time_limit=2):
+        step = torch.compile(Shown())
+        x = torch.randn(64, 32)
+        for _ in range(5):
+            loss, logits = step(x)
+            loss.backward()
+    line = plugins.explain().splitlines()[-1]
+    pattern = r"step of 1 call of 1 graph: asked (min|90% \(([\d,]+) bytes\)), held ([\d,]+) as"
+    found = re.match(pattern, line)
+    assert found, plugins.explain()
+    asked, held = (int((x or "0").replace(",", "")) for x in found.groups()[1:])
+    assert logits.nbytes < held
+    assert peak == "min" or held <= asked
+    assert "no choice" not in line
+
+
 def run(peak: Any, holds: bool) -> tuple[Any, int]:
     """Return the bytes that the step is said to fit, and those that its graphs held.
 
@@ -62,7 +91,7 @@ def run(peak: Any, holds: bool) -> tuple[Any, int]:
     ):
         step = torch.compile(module)
         x = torch.randn(64, 32)
-        for _ in range(4):
+        for _ in range(6):
             loss, logits = step(x)
             if not holds:
                 del logits

@@ -28,7 +28,7 @@ def two_regions(shared: int = 0) -> MeasuredSteps:
         "b": [split(0, 20, 30, 90)],
     }.items():
         least = LeastBytes(7, "the results alone need 7", 4), LeastBytes(30, "op 'mm' needs 30", 8)
-        given = f"{key}/0", None, 0, least, 100, points[0], frozenset[str]()
+        given = f"{key}/0", None, 0, least, 90, 100, points[0], frozenset[str]()
         region = CompiledRegion(*given, points=points)
         measured.regions[key] = region
     a, b = ("a", 1), ("b", 1)
