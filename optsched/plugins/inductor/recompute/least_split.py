@@ -1,9 +1,10 @@
 """The split of least peak of a joint graph: the search for a peak, with ever smaller ones.
 
-First a peak is asked for that no split has: all splits are simulated with the cuts that save most.
-Then a little less than the least one is asked for, until no plan has it or the work is done.
+First a peak is asked for that no split has, which is what every split needs. The next one lies in
+the middle between the least peak that was found and the largest one that was not.
 
-Example: plans for the least bytes of all reach 9 MB. One for 8.4 MB is found, and none for 7.9 MB.
+Example: every split needs 4 MB, and plans for 4 MB reach 14 MB. A plan for 9 MB is found, and none
+for 6.5 MB. The next one is asked for 7.8 MB.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -23,27 +24,28 @@ from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.step_choice import RegionPoint
 
-PARTS = (16, 32)
-"""The next peak that is asked for is this part below the least one; a smaller part if none fits."""
+NARROW = 32
+"""Part of the least peak below which a smaller one is not worth a search."""
 PART = 0.4
 """Part of the rest of the work for each peak."""
 
 
 def least_split(step: JointStep, clock: Clock) -> Chosen:
     """Return the split of least peak that is found."""
-    step.settings = replace(step.settings, peak=max(x.size for x in step.least))
-    search, least, parts = SplitSearch(step, clock.share(PART)), None, [*PARTS]
-    while least is None or (parts and not clock.expired()):
+    low = max(x.size for x in step.least)
+    # Splits are simulated with the cuts that save most.
+    step.settings = replace(step.settings, peak=low)
+    search, is_open = SplitSearch(step, clock.share(PART)), True
+    while is_open:
         search.run()
         # PyTorch's splits that are likely to fit are simulated here.
         search.torch_split()
-        found = min(_splits(search), key=_rank)
-        if least is not None and _rank(found) >= _rank(least):
-            del parts[0]
-        least = found if least is None else min(found, least, key=_rank)
+        least = min(_splits(search), key=_rank)
         peak, _ = _rank(least)
-        search.budget = peak - peak // (parts[0] if parts else 1)
-        search.clock = clock.share(PART)
+        if peak > search.budget:
+            low = search.budget
+        search.budget, search.clock = (low + peak) // 2, clock.share(PART)
+        is_open = peak - low > peak // NARROW and not clock.expired()
     # An order below the least peak may be found where one below all of them is not.
     point = least.point
     step.settings = replace(step.settings, peak=_rank(least)[0] - 1)
