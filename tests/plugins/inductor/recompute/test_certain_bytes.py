@@ -121,7 +121,10 @@ def answer_without_plans(peak: int) -> str:
 def test_a_step_is_refused_before_any_plan_is_made() -> None:
     peak = (LAYERS + 1) * WEIGHT
     answer = answer_without_plans(peak)
-    assert answer.startswith(f"no step fits {peak:,} bytes: op 'convolution_backward")
+    assert answer.startswith(
+        f"no step fits {peak:,} bytes, if convolutions take what they do in PyTorch's split: "
+        "op 'convolution_backward"
+    )
     assert "more are held beside it in every schedule" in answer
 
 
