@@ -57,9 +57,13 @@ def answer(search: SplitSearch) -> Answer:
     KeptOrderError
         If there was no plan.
     """
-    theirs = search.torch_split()
+    step, theirs = search.step, search.torch_split()
+    if theirs is None and not search.tried:
+        # Where the user has set checkpoint tags, there are only splits of PyTorch's.
+        known = [split for split in step.splits if split.modules in step.simulated]
+        theirs = min(known, key=lambda x: step.simulated[x.modules].used, default=None)
     if theirs is not None:
-        return take_theirs(search.step, theirs)
+        return take_theirs(step, theirs)
     if not search.tried:
         raise KeptOrderError(f"no plan within {search.budget:,} bytes: {search.blocker}")
     return _take_ours(search)

@@ -80,3 +80,19 @@ def test_a_split_of_pytorchs_that_fits_is_taken_and_runs_again_what_is_tagged(
         for module in (forward, backward):
             calls = [node.name for node in module.graph.nodes if node.op == "call_function"]
             assert name in calls
+
+
+def test_where_none_fits_the_smallest_of_them_runs_and_is_named() -> None:
+    torch._dynamo.reset()
+    plugins.forget()
+    with no_kernels(), config.patch(NO_CACHE), enabled(peak=700_000, time_limit=2):
+        compiled: Any = torch.compile(Tagged())
+        compiled(torch.randn(256, 32)).square().mean().backward()
+    (record,) = (r for r in plugins.records() if "joint" in r.name)
+    assert record.before is not None
+    assert record.after is not None
+    assert 700_000 < record.after < record.before
+    assert record.answer.startswith(
+        "does not fit 700,000 bytes: no smaller step was found than the split that runs, which "
+        f"needs {record.after:,} at op "
+    )
