@@ -210,7 +210,7 @@ class StepPlan:
         self.watch.done = shape in self._seen
         self._seen.add(shape)
         calls = calls_of(shape)
-        if self.watch.done or self._is_as_said(calls, max(span.most for span in spans)):
+        if self.watch.done or self._is_as_said(calls, spans):
             return
         if not calls.keys() <= self.measured.regions.keys():
             self._see_kept(calls, max(span.most for span in spans))
@@ -223,18 +223,21 @@ class StepPlan:
             self._is_due = True
             self._seen.clear()
 
-    def _is_as_said(self, calls: Counter[str], held: int) -> bool:
+    def _is_as_said(self, calls: Counter[str], spans: Sequence[Span]) -> bool:
         """Return True for a single call that was planned alone, unless it holds more than it may.
 
         It does where the program holds its results, or kernels take bytes that no plan counts.
+        A graph that was compiled with more than it may need says so itself.
         """
+        held, planned = max(x.most for x in spans), max(x.planned for x in spans)
         if calls.total() > 1 or any(key in self.chosen for key in calls):
             return False
         found = [self.measured.regions[key] for key in calls if key in self.measured.regions]
         if self.settings.ask == LEAST:
             # The loss is beside all plans.
-            return not any(worth_it(held, x.limit, self.settings.min_gain) for x in found)
-        return all(held <= x.limit or max(x.point.figures[2:]) > x.limit for x in found)
+            known = (max(planned, x.limit) for x in found)
+            return not any(worth_it(held, size, self.settings.min_gain) for size in known)
+        return all(held <= x.limit or planned > x.limit for x in found)
 
     def _is_refused(self) -> bool:
         """Return True if the step needs more than is asked for with every split."""
