@@ -138,7 +138,7 @@ def make_model(what: str, ops: Contracted, splits: Sequence[TorchSplit]) -> Mode
     graph, sequences, known = ops.graph(), list[list[int]](), list[tuple[int, Modules]]()
     for split in splits:
         sequence = ops.sequence(split.ops)
-        # PyTorch may repeat what a plan must not, such as random draws.
+        # PyTorch may repeat what a plan must not.
         with suppress(PlanError):
             known.append((check_runs(graph, sequence).peak, split.modules))
             sequences.append(sequence)

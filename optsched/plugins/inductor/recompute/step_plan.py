@@ -4,7 +4,8 @@ Regions are compiled one after another, so the first step runs each within the p
 step is measured (:mod:`optsched.plugins.inductor.running.step_calls`). If it needs more than the
 peak, `torch.compiler.reset()` makes torch compile the regions again, and before the first of them
 is compiled a split of each is chosen (:mod:`optsched.solver.recompute.step_choice`). That step is
-measured as well; if it needs more than the peak, the choice is made again by both measurements.
+measured as well; if it needs more than the peak, the choice is made again by both measurements. A
+step of one call is chosen again only where it holds bytes that its plan does not count.
 
 A peak below what a moment of the measured step needs with every split is refused at once, and the
 step stays as it is (:mod:`optsched.plugins.inductor.recompute.step_measured`). The ranks of a
